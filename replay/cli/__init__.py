@@ -1,0 +1,176 @@
+"""The command line: one command a file, a line each in ``COMMANDS``, and what an error looks like.
+
+A command's module imports only light things at its top (typer, ``replay.errors``); numba, polars, pyarrow,
+duckdb and matplotlib are imported inside the function, so that ``replay --help`` answers at once.
+
+Exit codes: 0 done; 1 a check did not hold; 2 misuse or bad input; 3 an internal identity broke; 130
+interrupted.
+"""
+
+import contextlib
+import errno
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from replay import __version__
+from replay.errors import ReplayError, nearest
+
+# name on the command line, module, function (or typer.Typer for a command with subcommands)
+COMMANDS: tuple[tuple[str, str, str], ...] = ()
+
+_SECTION = re.compile(r"^(Parameters|Returns|Raises|Examples|Notes|See Also)\n-+\n", re.MULTILINE)
+
+
+def help_of(docstring: str | None) -> tuple[str, str]:
+    r"""Turn a command's numpydoc docstring into what its ``--help`` shows.
+
+    Parameters
+    ----------
+    docstring : str or None
+        The docstring: its text up to the first section is the help, its ``Examples`` section the epilogue.
+
+    Returns
+    -------
+    tuple of str
+        The help, and the epilogue with each line kept as it stands.
+
+    Examples
+    --------
+    >>> help_of("Do it.\n\nExamples\n--------\nreplay do it\n")
+    ('Do it.', '\x08\nExamples:\n  replay do it')
+    """
+    parts = _SECTION.split(inspect.cleandoc(docstring or ""))
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    examples = [f"  {line}" for line in sections.get("Examples", "").strip().splitlines()]
+    epilogue = "\n".join(["\b", "Examples:", *examples]) if examples else ""
+    return parts[0].strip(), epilogue
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"replay {__version__}")
+        raise typer.Exit()
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Replay recorded mixture-of-experts decode traces through caching and read-ahead policies."""
+
+
+def build() -> typer.Typer:
+    """Build the application from ``COMMANDS``.
+
+    Returns
+    -------
+    typer.Typer
+        The application, every command registered.
+    """
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="\b\nExamples:\n  replay info TRACE\n  replay compare TRACE -p unpert1+decode2q --out DIR",
+    )
+    app.callback()(_root)
+    for name, module, attribute in COMMANDS:
+        command = getattr(import_module(module), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            text, epilogue = help_of(command.__doc__)
+            app.command(name, help=text, epilog=epilogue)(command)
+    return app
+
+
+def _usage(problem: Any) -> str:
+    """Make one line of a usage error: what is wrong, and where the help is."""
+    context = getattr(problem, "ctx", None)
+    path = context.command_path if context is not None else "replay"
+    message = " ".join(problem.format_message().split())
+    unknown = re.fullmatch(r"No such command '(.*?)'\..*", message)
+    if unknown and context is not None:
+        message = (
+            f"no such command {unknown[1]!r}; {nearest(unknown[1], context.command.list_commands(context))}"
+        )
+    message = message.rstrip(".")
+    return f"{message[:1].lower()}{message[1:]}; see `{path} --help`"
+
+
+def _os_error(problem: OSError) -> str:
+    """Make one line of an operating-system error: the file, what happened, and what to do."""
+    where = f"{problem.filename}: " if problem.filename is not None else ""
+    todo = {
+        errno.ENOSPC: "; free space or write elsewhere",
+        errno.EACCES: "; check the permissions",
+        errno.ENOENT: "; check the path",
+    }.get(problem.errno or 0, "")
+    return f"{where}{problem.strerror or problem}{todo}"
+
+
+def _fail(message: str, code: int) -> int:
+    """Print one line on stderr and return the exit code."""
+    line = " ".join(message.split("\n"))
+    with contextlib.suppress(OSError):  # nowhere left to say it: the exit code still does
+        print(f"replay: error: {line}", file=sys.stderr, flush=True)
+    return code
+
+
+def _guarded(action: Callable[[], Any]) -> int:
+    """Run the command line's action and turn whatever ends it into an exit code."""
+    try:
+        code = action()
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except ReplayError as problem:
+        return _fail(str(problem), problem.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # the reader of our output went away: quiet, and the code that the signal would have given
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13
+    except OSError as problem:
+        return _fail(_os_error(problem), 2)
+    except MemoryError:
+        return _fail("out of memory; replay fewer policies or capacities at once", 2)
+    except Exception as problem:
+        if hasattr(problem, "format_message"):  # typer's usage errors, whichever click it carries
+            return _fail(_usage(problem), 2)
+        traceback.print_exc()
+        return _fail(f"a defect of this program ({type(problem).__name__}); please report it", 3)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The arguments after the command's name; those of the process by default.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    return _guarded(
+        lambda: typer.main.get_command(build()).main(args=given, prog_name="replay", standalone_mode=False)
+    )
+
+
+def entry() -> None:
+    """Run the command line and exit: the console script."""
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""What several test files share: the recorded traces next to the project, and the command line in process."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+settings.register_profile("default-here", deadline=None, print_blob=True)
+settings.register_profile("few", deadline=None, print_blob=True, max_examples=10)
+settings.load_profile("default-here")
+
+
+class Outcome(NamedTuple):
+    """What a run of the command line left: exit code, stdout, stderr."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Return the project's root folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Return the folder of recorded traces and specifications beside the project, or skip."""
+    folder = ROOT.parent / "shared"
+    if not (folder / "traces").is_dir():
+        pytest.skip("no ../shared/traces beside the project: the recorded traces are not here")
+    return folder
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Return a function that runs ``replay ARGUMENTS`` in this process."""
+    from replay.cli import main
+
+    def run(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        code = main([str(each) for each in arguments])
+        out, err = capsys.readouterr()
+        return Outcome(code, out, err)
+
+    return run
