@@ -1,0 +1,11 @@
+"""``none``: no read-ahead."""
+
+from replay.policy import Policy
+
+POLICY = Policy(
+    name="none",
+    kind="read-ahead",
+    summary="no read-ahead",
+    needs="S",
+    source="semantics 3",
+)

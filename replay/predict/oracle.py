@@ -1,0 +1,13 @@
+"""``oracle``: the event's true union, ascending id: what a perfect predictor would ask for (semantics 3)."""
+
+from replay.policy import Policy
+from replay.predict.ranking import TOUCH
+
+POLICY = Policy(
+    name="oracle",
+    kind="read-ahead",
+    summary="the event's true union, ascending id",
+    needs="S",
+    source="semantics 3: a bound, no engine has it",
+    options={"touch": TOUCH},
+)

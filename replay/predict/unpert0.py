@@ -1,0 +1,17 @@
+"""``unpert0``: the router's rule with three protected ranks and the bonus, without r1 (semantics 3)."""
+
+from replay.policy import Policy
+from replay.predict.ranking import BONUS, TOUCH, K
+
+PROTECT = 3
+"""The protected ranks of ``unpert0``: fixed, no option."""
+
+POLICY = Policy(
+    name="unpert0",
+    kind="read-ahead",
+    summary="the router's rule with p = 3, b, no r1",
+    needs="C",
+    source="semantics 3",
+    options={"k": K, "b": BONUS, "touch": TOUCH},
+    environment="STRATA_METAL_PREFETCH_UNPERT=0",
+)

@@ -1,0 +1,14 @@
+"""``unpert1``: the K best raw scores of each row (semantics 3); the seed engine's default."""
+
+from replay.policy import Policy
+from replay.predict.ranking import TOUCH, K
+
+POLICY = Policy(
+    name="unpert1",
+    kind="read-ahead",
+    summary="raw top-K of the candidate scores",
+    needs="C",
+    source="semantics 3; the engine's default",
+    options={"k": K, "touch": TOUCH},
+    environment="STRATA_METAL_PREFETCH_UNPERT=1 (default)",
+)
