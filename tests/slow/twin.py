@@ -1,0 +1,315 @@
+"""The residency of a replay, step by step (semantics 3 and 4): the slow twin of the engine.
+
+It decides everything but time, and leaves a log of what happened in order, from which `slow.clock` gives
+every read its fate.
+
+Choices where the semantics are silent
+--------------------------------------
+- A limbo slot's expert is absent for everyone: a miss or a guess of it loads a second copy.
+- `issued`, `retired`, `dropped` and their bytes are counted at the target layer, also for a read reclaimed
+  at another layer's event.
+- A demand miss may evict experts of its own layer that are not pinned; only a guess avoids its layer.
+- Hot experts go before anything is reclaimed.
+- CAP of `stream` counts absent experts met, issued or dropped; its walk ends with the last of them.
+- `warm:N` windows leave no counters at all; peaks count slots, carried-over limbo included.
+- A recorded start makes room as a demand load does, nothing pinned; with a byte budget each load trims its
+  arena, sparing itself; it counts as a decode window for decode2q.
+- Rerouted rows pick top_k, whatever the recorded row's length; an event in which any used row lacks scores
+  keeps all its recorded picks.
+- A miss that its policy declines to keep stays in a transient slot until the event's end: a repeat of it
+  under `cell=sequential` is an arena hit without a claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .arena import Arena, ArenaTooSmall
+from .predict import groups, merged
+from .result import COUNTERS, BeginWindow, Event, Issue, SlowResult
+from .router import route, route_draft
+from .spec import SlowOptions, SlowSpec, ranking, router_settings
+from .trace import Key, SlowTrace
+
+
+class _Replay:
+    """One replay in progress."""
+
+    def __init__(self, trace: SlowTrace, spec: SlowSpec, options: SlowOptions) -> None:
+        self.trace, self.spec, self.options = trace, spec, options
+        self.ranking = ranking(spec, trace)
+        self.router = router_settings(spec, trace)
+        if options.routes == "rerouted" and spec.prefetch == "oracle":
+            raise ValueError("oracle needs recorded routes")
+        self.result = SlowResult()
+        events = [] if options.routes == "rerouted" else list(self.recorded_events())
+        self.arena = Arena(
+            trace, spec.evict, spec.evict_options, options.slots, options.budget, options.scope, events
+        )
+        self.index = -1
+        self.popularity: dict[Key, int] = {}
+        self.reads = 0
+        self.reading: dict[Key, int] = {}
+        self.count: dict[tuple[int, int], dict[str, int]] = {}
+        self.peak = (0, 0)
+
+    def rows(self, window: int) -> int:
+        """Rows of a window that draft retention keeps."""
+        return min(self.trace.windows[window].rows, self.options.rows_used.get(window, 1 << 30))
+
+    def recorded_events(self) -> list[tuple[int, list[int]]]:
+        """Every event's layer and wanted ids under recorded routes."""
+        return [
+            (layer, sorted({e for row in range(self.rows(w)) for e in self.trace.picks[w, row, layer]}))
+            for w in range(len(self.trace.windows))
+            for layer in range(self.trace.layers)
+        ]
+
+    def run(self) -> SlowResult:
+        """Replay every window."""
+        if self.options.start == "recorded":
+            self.start_recorded()
+        for window, (_, prefill, _) in enumerate(self.trace.windows):
+            self.begin_window(window, prefill)
+            ahead = {} if prefill or self.spec.prefetch == "none" else self.predictions(window)
+            self.issue_group(window, ahead.get(-1, []))
+            for layer in range(self.trace.layers):
+                if prefill:
+                    self.stream(window, layer)
+                self.event(window, layer)
+                self.arena.turn_limbo()
+                self.issue_group(window, ahead.get(layer, []))
+            self.end_window(window)
+        return self.result
+
+    def start_recorded(self) -> None:
+        """Insert the first resident snapshot of each layer, ascending, without claims."""
+        for layer in range(self.trace.layers):
+            windows = sorted(w for w, la in self.trace.residents if la == layer)
+            for expert in self.trace.residents[windows[0], layer] if windows else []:
+                self.insert((layer, expert))
+
+    def insert(self, key: Key) -> None:
+        """Insert one expert of a recorded start."""
+        found = self.arena.demand(key, (), ())
+        if found is not None:
+            self.arena.put(key, found[0])
+            self.arena.part(key).trim(lambda k: k != key, key)
+
+    def begin_window(self, window: int, prefill: bool) -> None:
+        """Start a window's counters and peaks, and tell the arena."""
+        for layer in range(self.trace.layers):
+            self.count[window, layer] = dict.fromkeys(COUNTERS, 0)
+        self.arena.begin_window(prefill, self.options.prompt_hot)
+        self.peak = self.arena.counts()
+        self.result.log.append(BeginWindow(window))
+
+    def end_window(self, window: int) -> None:
+        """Keep a counted window's counters, and check that its read-ahead is settled."""
+        assert not self.reading, "every guess meets its event in its own window"
+        if window >= self.options.warm:
+            self.result.peaks[window] = self.peak
+            for layer in range(self.trace.layers):
+                self.result.counters[window, layer] = self.count[window, layer]
+
+    def note_peaks(self) -> None:
+        """Raise the window's peaks to what is speculative and in limbo now."""
+        speculative, limbo = self.arena.counts()
+        self.peak = (max(self.peak[0], speculative), max(self.peak[1], limbo))
+
+    def predictions(self, window: int) -> dict[int, list[tuple[int, list[int]]]]:
+        """Predictions of a decode window by their moment; counts the windows that have none recorded."""
+        found = groups(self.trace, window, self.rows(window), self.spec.prefetch == "oracle")
+        if not found and window >= self.options.warm:
+            self.result.uncovered_windows += 1
+        return found
+
+    def issue_group(self, window: int, group: list[tuple[int, list[int]]]) -> None:
+        """Act on the predictions of one moment, ascending target layer, each ranked at its own turn."""
+        for target, rows in sorted(group):
+            if self.spec.prefetch == "oracle":
+                kept = range(self.rows(window))
+                experts = sorted({e for row in kept for e in self.trace.picks[window, row, target]})
+            else:
+                residents = self.arena.residents(target)
+                experts = merged(self.trace, window, target, rows, residents, self.ranking)
+            self.issue(window, target, experts, self.spec.touch)
+
+    def issue(self, window: int, target: int, experts: list[int], touch: bool) -> None:
+        """Walk a merged list: skip, touch, issue or drop (semantics 3)."""
+        listed = {(target, e) for e in experts}
+        spared: Callable[[Key], bool]
+        if self.options.scope == "layer":
+            spared = listed.__contains__
+        else:
+            spared = lambda key: key[0] == target  # noqa: E731
+        count = self.count[window, target]
+        for expert in experts:
+            key = (target, expert)
+            if self.arena.is_speculative(key):
+                continue
+            if self.arena.is_resident(key):
+                if touch:
+                    self.arena.touch(key)
+                continue
+            if not self.arena.guess(key, spared):
+                count["dropped"] += 1
+                continue
+            count["issued"] += 1
+            count["issued_bytes"] += self.trace.sizes[key]
+            self.reading[key] = self.reads
+            self.result.log.append(Issue(self.reads, window, key, self.trace.sizes[key]))
+            self.reads += 1
+            self.note_peaks()
+
+    def stream(self, window: int, layer: int) -> None:
+        """Read ahead in a prefill window, right before the layer's event (`stream:CAP`)."""
+        cap = self.options.stream_cap(layer)
+        if cap is None:
+            return
+        walk: list[int] = []
+        absent = 0
+        for expert in sorted(
+            range(self.trace.experts), key=lambda e: (-self.popularity.get((layer, e), 0), e)
+        ):
+            if absent == cap:
+                break
+            walk.append(expert)
+            absent += not self.arena.is_resident((layer, expert))
+        self.issue(window, layer, walk, touch=False)
+
+    def routed(self, window: int, layer: int) -> list[list[int]]:
+        """Picks of the event's rows: recorded, or this rule's over the residency before anything changes."""
+        rows = range(self.rows(window))
+        recorded = [self.trace.picks[window, row, layer] for row in rows]
+        scores = [self.trace.router_scores.get((window, row, layer)) for row in rows]
+        picks = recorded
+        if self.options.routes == "rerouted":
+            counted = window >= self.options.warm
+            if any(z is None for z in scores):
+                self.result.uncovered_events += counted
+            else:
+                resident = self.arena.residents(layer)
+                prefill = self.trace.windows[window].prefill
+                picks = [
+                    self.reroute(z or {}, resident, row > 0 and not prefill) for row, z in enumerate(scores)
+                ]
+                self.result.all_picks += counted * sum(map(len, picks))
+                same = (len(set(a) & set(b)) for a, b in zip(picks, recorded, strict=True))
+                self.result.same_picks += counted * sum(same)
+        for row in rows:
+            self.result.picks[window, row, layer] = picks[row]
+        return picks
+
+    def reroute(self, scores: dict[int, float], resident: list[int], draft: bool) -> list[int]:
+        """Picks of one row by the router's settings."""
+        how = self.router
+        if draft and self.trace.draft_moce:
+            return route_draft(scores, resident, how.count, how.bonus)
+        return route(scores, resident, how.count, how.protect, how.bonus, how.r1_bonus)
+
+    def event(self, window: int, layer: int) -> None:
+        """`at_layer` (semantics 4)."""
+        self.index += 1
+        self.arena.begin_event(self.index)
+        if self.options.keep_residents:
+            self.result.residents[window, layer] = self.arena.residents(layer)
+        occurrences = [(layer, e) for row in self.routed(window, layer) for e in row]
+        event = Event(window, layer, [], [], [])
+        wanted = sorted(set(occurrences))
+        try:
+            if self.options.cell == "sequential":
+                self.sequential(event, occurrences)
+            else:
+                self.atomic(event, occurrences)
+        except ArenaTooSmall as reason:
+            raise ArenaTooSmall(
+                f"window {window}, layer {layer}: {reason} cannot hold the event's {len(wanted)} experts"
+            ) from None
+        for key in self.arena.retire(layer, wanted, self.options.split):
+            self.retire_read(event, key)
+        self.note_peaks()
+        if self.options.cell == "atomic":
+            members = set(wanted)
+            for key in sorted(self.arena.parts):
+                if self.options.scope == "global" or key[0] == layer:
+                    self.arena.parts[key].trim(lambda k: k not in members, None)
+        for key in wanted:
+            self.popularity[key] = self.popularity.get(key, 0) + 1
+        self.result.log.append(event)
+
+    def retire_read(self, event: Event, key: Key) -> None:
+        """Count a read that ends unclaimed, at its own layer, and give it to the event's generation."""
+        event.retired.append(self.reading.pop(key))
+        count = self.count[event.window, key[0]]
+        count["retired"] += 1
+        count["retired_bytes"] += self.trace.sizes[key]
+
+    def atomic(self, event: Event, occurrences: list[Key]) -> None:
+        """Steps 2 and 3 for all wanted experts together, in the order of `order`."""
+        wanted = set(occurrences)
+        present = {k for k in wanted if self.arena.is_resident(k) or self.arena.is_speculative(k)}
+        pinned = set(present)
+        if self.options.order == "id":
+            turns = sorted(present) + sorted(wanted - present)
+        else:
+            last = {key: i for i, key in enumerate(occurrences)}
+            turns = sorted(wanted, key=lambda k: last[k])
+        for key in turns:
+            self.look_up(event, key, pinned, wanted, set())
+            pinned.add(key)
+
+    def sequential(self, event: Event, occurrences: list[Key]) -> None:
+        """Steps 2 and 3 one occurrence after another; a byte budget is trimmed after each load."""
+        transient: set[Key] = set()
+        for key in occurrences:
+            if self.look_up(event, key, (), set(occurrences), transient):
+                self.arena.part(key).trim(lambda k, key=key: k != key, key)  # type: ignore[misc]
+
+    def look_up(
+        self, event: Event, key: Key, pinned: set[Key] | tuple[()], wanted: set[Key], transient: set[Key]
+    ) -> bool:
+        """One lookup: arena hit, prefetch hit, or miss; says whether it loaded."""
+        count = self.count[event.window, event.layer]
+        count["lookups"] += 1
+        size = self.trace.sizes[key]
+        if key in transient:
+            count["hits"] += 1
+            return False
+        if self.arena.is_resident(key):
+            count["hits"] += 1
+            self.arena.claim(key)
+            return False
+        if self.arena.is_speculative(key):
+            count["prefetch_hits"] += 1
+            count["claimed_bytes"] += size
+            event.claimed.append(self.reading.pop(key))
+            self.arena.publish(key)
+            self.arena.claim(key)
+            return False
+        count["misses"] += 1
+        count["demand_bytes"] += size
+        event.demanded.append(key)
+        found = self.arena.demand(key, pinned, wanted)
+        if found is None:
+            transient.add(key)
+            return False
+        slot, lost = found
+        if lost is not None:
+            self.retire_read(event, lost)
+        self.arena.put(key, slot)
+        self.arena.claim(key)
+        return True
+
+
+def replay_slow(trace: SlowTrace, spec: SlowSpec, options: SlowOptions) -> SlowResult:
+    """Replay a trace through one policy, slowly.
+
+    Raises
+    ------
+    ArenaTooSmall
+        When the arena cannot hold one event.
+    ValueError
+        When an option is one that the policy does not read.
+    """
+    return _Replay(trace, spec, options).run()
