@@ -8,17 +8,19 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from replay.errors import InputError
 from replay.units import parse_bytes, parse_share
 
-Kind = Literal["read-ahead", "gate", "evict", "router", "retention"]
+Kind = Literal["read-ahead", "gate", "evict", "router", "retention", "joint retention"]
 Type = Literal["int", "float", "share", "bytes", "flag", "text"]
 _N = TypeVar("_N", int, float)
+Values = Mapping[str, Any]
+"""Options of one policy by name, each of its declared type."""
 Value = int | float | bool | str | tuple[int | float, ...] | None
 
-_SHAPES: dict[str, str] = {
+_SHAPES: dict[Type, str] = {
     "int": "a whole number",
     "float": "a number",
     "share": "a share such as 0.25 or 25%",
@@ -34,6 +36,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "C": ("candidates",),
     "R": ("router_scores", "residents"),
     "P": ("candidates",),
+    "D": ("drafts",),
 }
 """What each need asks of a trace: one of these tables (``P``: and every list of it complete)."""
 
@@ -42,6 +45,7 @@ NEEDS: dict[str, str] = {
     "C": "candidate scores",
     "R": "router scores or residents",
     "P": "full score rows",
+    "D": "drafts",
 }
 
 
@@ -52,8 +56,8 @@ class Option:
     Attributes
     ----------
     type : str
-        ``int``, ``float``, ``share`` (0 to 1, or a percentage), ``bytes`` (a size), ``flag`` (a bare name sets
-        it) or ``text``.
+        ``int``, ``float``, ``share`` (0 to 1, or a percentage), ``bytes`` (a size), ``flag`` (its bare name
+        sets it) or ``text``.
     default : int, float, bool, str, tuple or None
         The value where neither the spec nor the trace gives one; None means "not set".
     main : bool
@@ -88,7 +92,8 @@ class Policy:
     name : str
         Its name in a spec; unique over all kinds.
     kind : str
-        ``read-ahead``, ``gate``, ``evict``, ``router`` or ``retention``.
+        ``read-ahead``, ``gate``, ``evict``, ``router``, ``retention`` or ``joint retention`` (which joins one
+        of the former); a spec holds at most one of each, and any number of gates.
     summary : str
         What it does, in a few words.
     needs : str
@@ -164,26 +169,26 @@ def parse_value(text: str, option: Option, where: str) -> Value:
 def _single(text: str, option: Option, where: str) -> int | float | bool | str:
     """Read a value that is not a list."""
     wrong = InputError(f"option {where}: {text!r} is not {_SHAPES[option.type]}")
-    match option.type:
-        case "flag":
-            if text not in ("0", "1"):
-                raise wrong
-            return text == "1"
-        case "text":
-            if not text or (option.choices and text not in option.choices):
-                raise InputError(f"option {where}: {text!r} is not one of {', '.join(option.choices)}")
-            return text
-        case "int":
-            if not _INT.fullmatch(text):
-                raise wrong
-            return _bounded(int(text), option, where)
-        case "bytes":
-            return _bounded(parse_bytes(text), option, where)
-        case "share":
-            share = parse_share(text) if text.endswith("%") else _float(text, wrong)
-            return _bounded(share, Option("share", low=0.0, high=1.0), where)
-        case "float":
-            return _bounded(_float(text, wrong), option, where)
+    if option.type == "flag":
+        if text not in ("0", "1"):
+            raise wrong
+        return text == "1"
+    if option.type == "text":
+        if not text:
+            raise wrong
+        if option.choices and text not in option.choices:
+            raise InputError(f"option {where}: {text!r} is not one of {', '.join(option.choices)}")
+        return text
+    if option.type == "int":
+        if not _INT.fullmatch(text):
+            raise wrong
+        return _bounded(int(text), option, where)
+    if option.type == "bytes":
+        return _bounded(parse_bytes(text), option, where)
+    if option.type == "share":
+        share = parse_share(text) if text.endswith("%") else _float(text, wrong)
+        return _bounded(share, Option("share", low=max(0.0, option.low), high=min(1.0, option.high)), where)
+    return _bounded(_float(text, wrong), option, where)
 
 
 def _float(text: str, wrong: InputError) -> float:
@@ -222,7 +227,10 @@ def show_value(value: Value) -> str:
         return "/".join(show_value(each) for each in value)
     if isinstance(value, bool):
         return str(int(value))
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return (short if float(short) == value else repr(value)).replace("e+", "e")
+    return str(value)
 
 
 def lacking(policy: Policy, tables: Collection[str], dense: bool = True) -> str | None:

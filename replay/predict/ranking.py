@@ -1,12 +1,14 @@
-"""The options that the ranked read-ahead policies share (semantics 3), and where a trace records them.
+"""The ranked read-ahead policies' common part: their options (semantics 3) and the rule they set up.
 
 Each value is the spec's option, else ``policy.prefetch`` of trace.json, else its ``router``, else the
 default; a recorded 0 counts. ``touch`` is off unless the spec sets it.
 """
 
+from dataclasses import dataclass
+
 from replay.policy import Option
 
-K = Option("int", 6, recorded=("prefetch.k",), low=0)
+K = Option("int", 6, main=True, recorded=("prefetch.k",), low=0)
 """Picks a row."""
 
 PROTECT = Option("int", 3, recorded=("prefetch.protect", "router.protect"), low=0)
@@ -20,3 +22,40 @@ R1 = Option("float", 0.0, recorded=("prefetch.r1", "router.r1_bonus"))
 
 TOUCH = Option("flag", False)
 """Whether a guess that is already resident counts as recently used."""
+
+ROUTER_PROTECT = Option("int", 3, recorded=("router.protect",), low=0)
+ROUTER_BONUS = Option("float", 0.85, recorded=("router.bonus",))
+ROUTER_R1 = Option("float", 0.0, recorded=("router.r1_bonus",))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The router's rule as a read-ahead policy applies it to each row (semantics 2).
+
+    Attributes
+    ----------
+    k : int
+        Picks a row.
+    p : int
+        Protected ranks.
+    b, r1 : float
+        Bonus of a resident expert at ranks ``p`` and up, and at ranks 1 to ``p - 1``; 0 = none.
+    """
+
+    k: int
+    p: int = 0
+    b: float = 0.0
+    r1: float = 0.0
+
+    @property
+    def boosts(self) -> tuple[float, ...]:
+        """What residency adds to a score at each of the ``k`` ranks; two equal ones rank alike, always.
+
+        Examples
+        --------
+        >>> Ranking(5, p=3, b=0.85, r1=0.4).boosts
+        (0.0, 0.4, 0.4, 0.85, 0.85)
+        """
+        early = self.r1 if self.r1 > 0 and self.p > 1 else 0.0
+        late = self.b if self.b > 0 else early
+        return tuple(late if rank >= self.p else early if rank > 0 else 0.0 for rank in range(self.k))

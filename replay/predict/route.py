@@ -1,7 +1,7 @@
 """``route``: the router's rule with p, b and r1 as configured (semantics 3); b <= 0 ranks raw scores."""
 
-from replay.policy import Policy
-from replay.predict.ranking import BONUS, PROTECT, R1, TOUCH, K
+from replay.policy import Policy, Values
+from replay.predict.ranking import BONUS, PROTECT, R1, TOUCH, K, Ranking
 
 POLICY = Policy(
     name="route",
@@ -12,3 +12,9 @@ POLICY = Policy(
     options={"k": K, "p": PROTECT, "b": BONUS, "r1": R1, "touch": TOUCH},
     environment="STRATA_METAL_PREFETCH_ROUTE=1 STRATA_METAL_MOCE_PROTECT=p STRATA_METAL_MOCE_BONUS_R1=r1",
 )
+
+
+def ranking(values: Values) -> Ranking:
+    """Apply p, b and r1 as they stand; ``b <= 0`` falls back to raw scores, whatever r1 is."""
+    k, p, b, r1 = int(values["k"]), int(values["p"]), float(values["b"]), float(values["r1"])
+    return Ranking(k, p, b, r1) if b > 0 else Ranking(k)

@@ -1,7 +1,7 @@
 """``unpert0``: the router's rule with three protected ranks and the bonus, without r1 (semantics 3)."""
 
-from replay.policy import Policy
-from replay.predict.ranking import BONUS, TOUCH, K
+from replay.policy import Policy, Values
+from replay.predict.ranking import BONUS, TOUCH, K, Ranking
 
 PROTECT = 3
 """The protected ranks of ``unpert0``: fixed, no option."""
@@ -15,3 +15,8 @@ POLICY = Policy(
     options={"k": K, "b": BONUS, "touch": TOUCH},
     environment="STRATA_METAL_PREFETCH_UNPERT=0",
 )
+
+
+def ranking(values: Values) -> Ranking:
+    """Protect three ranks, boost the others by ``b``."""
+    return Ranking(int(values["k"]), PROTECT, float(values["b"]))

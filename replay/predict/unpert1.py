@@ -1,7 +1,7 @@
 """``unpert1``: the K best raw scores of each row (semantics 3); the seed engine's default."""
 
-from replay.policy import Policy
-from replay.predict.ranking import TOUCH, K
+from replay.policy import Policy, Values
+from replay.predict.ranking import TOUCH, K, Ranking
 
 POLICY = Policy(
     name="unpert1",
@@ -12,3 +12,8 @@ POLICY = Policy(
     options={"k": K, "touch": TOUCH},
     environment="STRATA_METAL_PREFETCH_UNPERT=1 (default)",
 )
+
+
+def ranking(values: Values) -> Ranking:
+    """Raw scores: no rank is boosted."""
+    return Ranking(int(values["k"]))
