@@ -19,7 +19,7 @@ from replay.predict.ranking import ROUTER_BONUS, ROUTER_PROTECT, ROUTER_R1
 ROUTER = Policy(
     name="router",
     kind="router",
-    summary="the router's own p, b, r1; read only with --routes rerouted",
+    summary="the router's own p, b, r1, with --routes rerouted",
     needs="R",
     source="semantics 2",
     options={"p": ROUTER_PROTECT, "b": ROUTER_BONUS, "r1": ROUTER_R1},
@@ -27,7 +27,7 @@ ROUTER = Policy(
 FLAT = Policy(
     name="flat",
     kind="retention",
-    summary="keep a draft while its probability reaches a floor",
+    summary="keep drafts while p >= min_p",
     needs="D",
     source="semantics 9; the engine's own",
     options={"min_p": Option("float", 0.35, main=True, low=0, high=1), "append": Option("flag", False)},
@@ -35,7 +35,7 @@ FLAT = Policy(
 SCHEDULE = Policy(
     name="schedule",
     kind="retention",
-    summary="keep a draft while its probability reaches its place's threshold",
+    summary="keep drafts while p >= their place's threshold",
     needs="D",
     source="semantics 9",
     options={"thresholds": Option("float", (0.1, 0.35, 0.55), main=True, low=0, high=1, many=(1, 8))},
@@ -43,7 +43,7 @@ SCHEDULE = Policy(
 CUMULATIVE = Policy(
     name="cumulative",
     kind="joint retention",
-    summary="keep a draft while the product of the probabilities reaches a floor; joins flat or schedule",
+    summary="keep drafts while the product of p >= floor",
     needs="D",
     source="semantics 9",
     options={"floor": Option("float", 0.2, main=True, low=0, high=1)},

@@ -24,7 +24,10 @@ from replay import __version__
 from replay.errors import ReplayError, nearest
 
 # name on the command line, module, function (or typer.Typer for a command with subcommands)
-COMMANDS: tuple[tuple[str, str, str], ...] = ()
+COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("policies", "replay.cli.policies", "policies"),
+    ("query", "replay.cli.query", "query"),
+)
 
 _SECTION = re.compile(r"^(Parameters|Returns|Raises|Examples|Notes|See Also)\n-+\n", re.MULTILINE)
 

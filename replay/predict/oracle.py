@@ -8,6 +8,6 @@ POLICY = Policy(
     kind="read-ahead",
     summary="the event's true union, ascending id",
     needs="S",
-    source="semantics 3: a bound, no engine has it",
+    source="semantics 3; a bound",
     options={"touch": TOUCH},
 )
