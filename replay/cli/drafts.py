@@ -1,0 +1,261 @@
+"""``replay drafts``: what each draft retention policy keeps, commits and costs on a trace's rounds."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from replay.errors import InputError
+
+if TYPE_CHECKING:
+    from replay.retain import Account, Cost, Recorded, Retention
+
+SCREEN = (
+    "a policy tighter than the recorded one is exact within a round; the rounds that would have followed "
+    "were not recorded, so its totals across rounds are a screen"
+)
+
+
+def drafts(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TRACE | SETTING=VALUE", help="The trace; settings for --env."),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", "-p", help="Retention parts, such as flat:0.35,append=1. Repeatable."),
+    ] = None,
+    min_p: Annotated[list[str] | None, typer.Option("--min-p", help="A flat floor. Repeatable.")] = None,
+    schedule: Annotated[
+        list[str] | None,
+        typer.Option("--schedule", help="1 to 8 thresholds, such as 0.10,0.35,0.55. Repeatable."),
+    ] = None,
+    min_cum_p: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--min-cum-p", help="A floor of the product, alone and with each of the others. Repeatable."
+        ),
+    ] = None,
+    env: Annotated[
+        bool,
+        typer.Option(
+            "--env", help="Read the engine's two settings as it does: the SETTING=VALUE given, else ours."
+        ),
+    ] = False,
+    cost: Annotated[
+        str, typer.Option("--cost", help="V: the cost of verifying 0, 1, 2.. drafts.")
+    ] = "1,1.02,1.25,1.60",
+    fixed: Annotated[float, typer.Option("--fixed", help="What every round costs besides.")] = 0.15,
+    draft_step: Annotated[
+        float, typer.Option("--draft-step", help="What each step of a drafter that is not chained costs.")
+    ] = 0.0,
+    grid: Annotated[
+        bool, typer.Option("--grid", help="No trace: 1,000 synthetic triples, acceptance = confidence.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes on stderr.")] = False,
+) -> None:
+    """Compare draft retention policies: what they keep, commit, waste and cost.
+
+    One row a policy: each floor and schedule, each cumulative floor, and each pair of the two; without any,
+    the four of the synthetic table. A trace adds what was recorded; the last rows are the offline optimum,
+    where acceptance is the confidence and (of a trace) in hindsight.
+
+    Examples
+    --------
+    replay drafts --grid
+    replay drafts TRACE --schedule 0.10,0.35,0.55 --min-cum-p 0.2 --cost 1,1.02,1.25,1.60 --fixed 0.15
+    replay drafts TRACE --env STRATA_METAL_SPEC_MIN_P_SCHEDULE=0.10,0.35,0.55
+    """
+    from replay import retain
+
+    paths, settings = _split(arguments or [], env)
+    if len(paths) != (0 if grid else 1):
+        raise InputError("drafts: expected one TRACE, or --grid and no trace")
+    policies = _policies(policy or [], min_p or [], schedule or [], min_cum_p or [])
+    report: dict[str, Any] = {"trace": None if grid else paths[0], "settings": None}
+    if env:
+        policies.append(_from_settings(settings, min_p or [], report))
+    policies = list(dict.fromkeys(policies)) or [
+        retain.parse_retention(each) for each in retain.GRID_POLICIES
+    ]
+    prices = retain.Cost(_figures(cost), fixed, draft_step)
+    report["cost"] = {"verify": list(prices.verify), "fixed": fixed, "draft_step": draft_step}
+    report["notes"] = [
+        f"cost: V {cost}, fixed {fixed:g}, draft step {draft_step:g}; expected: R_k where acceptance = confidence"
+    ]
+    accounts = retain.grid(policies, prices) if grid else _replay(paths[0], policies, prices, report)
+    _show(accounts, report, as_json, quiet)
+
+
+def _split(arguments: Sequence[str], env: bool) -> tuple[list[str], dict[str, str]]:
+    """Tell the trace from the engine settings; without any given, they are the process's."""
+    from replay.errors import nearest
+    from replay.retain import SETTINGS
+
+    paths = [each for each in arguments if not each.startswith("STRATA_") or "=" not in each]
+    given = dict(each.split("=", 1) for each in arguments if each not in paths)
+    for name in given:
+        if name not in SETTINGS:
+            raise InputError(f"drafts: {name} is not a setting of draft retention; {nearest(name, SETTINGS)}")
+    if given and not env:
+        raise InputError(f"drafts: {next(iter(given))} is read with --env only; add --env")
+    return paths, given or dict(os.environ)
+
+
+def _policies(
+    specs: Sequence[str], min_p: Sequence[str], schedules: Sequence[str], cumulative: Sequence[str]
+) -> "list[Retention]":
+    """Make every policy that the options name: the floors, each alone and with each cumulative one."""
+    from replay.retain import Retention, parse_probability, parse_retention, parse_schedule
+
+    floors = [Retention(min_p=parse_probability(each, "--min-p")) for each in min_p]
+    floors += [Retention(schedule=parse_schedule(each, "--schedule")) for each in schedules]
+    products = [parse_probability(each, "--min-cum-p") for each in cumulative]
+    pairs = [
+        Retention(floor.min_p, floor.append, floor.schedule, product)
+        for product in products
+        for floor in (Retention(), *floors)
+    ]
+    return [parse_retention(each) for each in specs] + floors + pairs
+
+
+def _from_settings(settings: dict[str, str], min_p: Sequence[str], report: dict[str, Any]) -> "Retention":
+    """Read the engine's settings; say on stderr what the engine would have said."""
+    from replay.retain import parse_probability, read_settings
+
+    if len(min_p) > 1:
+        raise InputError("drafts: --env falls back to one --min-p; give at most one")
+    floor = parse_probability(min_p[0], "--min-p") if min_p else 0.0
+    policy, diagnostic = read_settings(settings, floor)
+    if diagnostic:
+        print(f"replay: warning: {diagnostic}", file=sys.stderr)
+    report["settings"] = {"policy": policy.name, "diagnostic": diagnostic}
+    return policy
+
+
+def _figures(text: str) -> tuple[float, ...]:
+    """Read V."""
+    try:
+        return tuple(float(each) for each in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--cost: {text!r} is not a list of numbers; write it like 1,1.02,1.25,1.60"
+        ) from None
+
+
+def _replay(
+    path: str, policies: "Sequence[Retention]", cost: "Cost", report: dict[str, Any]
+) -> "list[Account]":
+    """Account for what was recorded, the policies and the optima on a trace."""
+    from replay import retain
+    from replay.trace import open_trace
+
+    trace = open_trace(path)
+    recorded = retain.recorded_retention(trace.meta.policy, trace.meta.engine)
+    data = retain.read_recorded(trace)
+    rounds = data.rounds
+    rows = []
+    for policy in (retain.Retention(), *policies):
+        retain.require_recorded(policy, recorded, rounds.p.shape[1])
+        kept, ran = retain.keep(rounds, policy)
+        rows.append(retain.account(policy.name, rounds, kept, ran, cost, data.prefix_bytes))
+    for name, accept in (("confidence", retain.confidence(rounds.p)), ("hindsight", rounds.accept)):
+        kept = retain.best(accept, rounds.verified, cost)
+        rows.append(retain.account(f"best:{name}", rounds, kept, kept, cost, data.prefix_bytes))
+    report["recorded"] = recorded.name if recorded else None
+    report["notes"] += _notes(data, recorded, any(row.screen for row in rows))
+    return rows
+
+
+def _notes(data: "Recorded", recorded: "Retention | None", screen: bool) -> list[str]:
+    """Say how far the figures can be trusted."""
+    notes = [SCREEN] if screen else []
+    if data.undrafted:
+        notes.append(f"{data.undrafted} decode windows have no drafts and are in no figure")
+    lengths = data.rounds.length
+    short = int((lengths < lengths.max(initial=0)).sum())
+    if short and recorded is None:
+        notes.append(
+            f"{short} rounds have fewer than {lengths.max()} drafts and the trace does not say why: a policy "
+            "looser than the recorded one would have kept more there"
+        )
+    return notes
+
+
+def _show(accounts: "Sequence[Account]", report: dict[str, Any], as_json: bool, quiet: bool) -> None:
+    """Print the result on stdout and the notes on stderr."""
+    from dataclasses import asdict
+
+    if as_json:
+        result = report | {"policies": [asdict(each) for each in accounts]}
+        typer.echo(json.dumps(result, indent=1, allow_nan=False))
+    else:
+        typer.echo(_table([_summary(each) for each in accounts]))
+        typer.echo()
+        typer.echo(_table([line for each in accounts for line in _steps(each)]))
+    if not quiet:
+        for note in report["notes"]:
+            typer.echo(f"replay: note: {note}", err=True)
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _summary(row: "Account") -> dict[str, str]:
+    """Make a policy's line of the first table."""
+    from replay.units import format_bytes
+
+    tokens = row.expected_tokens if row.committed is None else row.committed
+    per_token = row.expert_bytes_per_token
+    return {
+        "policy": row.policy,
+        "rounds": str(row.rounds),
+        "kept/round": _number(row.mean_kept, 3),
+        "committed": _number(row.committed, 0),
+        "wasted rows": _number(row.wasted_rows, 0),
+        "tokens/round": _number(tokens / row.rounds if row.rounds else None, 3),
+        "expected/round": _number(row.expected_tokens / row.rounds if row.rounds else None, 3),
+        "tokens/cost": _number(row.tokens_per_cost, 6),
+        "expert bytes/token": "-" if per_token is None else format_bytes(round(per_token)),
+    }
+
+
+def _steps(row: "Account") -> list[dict[str, str]]:
+    """Make a policy's lines of the second table: acceptance by step, and the marginal rule both ways."""
+    says = {None: "-", True: "pays", False: "does not"}
+    return [
+        {
+            "policy": row.policy,
+            "step": str(step.step),
+            "kept": str(step.kept),
+            "accepted": f"{step.accepted:.0f}",
+            "acceptance": _number(step.acceptance_ratio, 3),
+            "conditional": _number(step.conditional_ratio, 3),
+            "gain": _number(step.kept_margin.gain, 3),
+            "rate": _number(step.kept_margin.rate, 3),
+            "keeping it": says[step.kept_margin.pays],
+            "stopped here": str(step.next_margin.rounds),
+            "one more": says[step.next_margin.pays],
+        }
+        for step in row.steps
+    ]
+
+
+def _table(rows: Sequence[dict[str, str]]) -> str:
+    """Lay out rows of equal keys: names to the left, figures to the right."""
+    if not rows:
+        return ""
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if at == 0 else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
