@@ -53,7 +53,7 @@ def test_grid_command(cli):
     done = cli("drafts", "--grid")
     assert done.code == 0
     for name, (_, figure) in GOLDEN.items():
-        assert any(line.startswith(name + " ") and f"{figure:.6f}" in line for line in done.out.splitlines())
+        assert any(f"{name} " in line and f" {figure:.6f}" in line for line in done.out.splitlines())
     rows = json.loads(cli("drafts", "--grid", "--json", "--min-p", "0.35").out)["policies"]
     assert [row["policy"] for row in rows] == ["flat:0.35", "best:confidence"]
 
@@ -210,6 +210,9 @@ def test_env_command_prints_one_diagnostic(cli, monkeypatch):
     good = cli("drafts", "--grid", "-q", "--env", "--json")
     assert good.err == ""
     assert json.loads(good.out)["settings"] == {"policy": "schedule:0.1/0.35", "diagnostic": None}
+    both = f"{retain.SCHEDULE_SETTING}=0.1, 0.35 {retain.CUMULATIVE_SETTING}=0.2"  # quoted as one argument
+    good = cli("drafts", "--env", both, "--grid", "--json")
+    assert json.loads(good.out)["settings"]["policy"] == "schedule:0.1/0.35+cumulative:0.2"
     wrong = cli("drafts", "--grid", "--env", "STRATA_METAL_SPEC_MIN_CUMP=0.2")
     assert wrong.code == 2
     assert retain.CUMULATIVE_SETTING in wrong.err
@@ -438,6 +441,8 @@ def test_recorded_speculative_trace(shared, cli):
     folder = shared / "traces" / "recorded" / "e64-spec"
     if not folder.is_dir():
         pytest.skip("no traces/recorded/e64-spec")
+    from replay.trace import open_trace
+
     done = cli("drafts", folder, "--json", "--min-p", "0.35", "--min-cum-p", "0.25")
     assert done.code == 0
     report = json.loads(done.out)
@@ -455,6 +460,12 @@ def test_recorded_speculative_trace(shared, cli):
     assert list(rows) == ["recorded", "flat:0.35", "cumulative:0.25", "flat:0.35+cumulative:0.25",
                           "best:confidence", "best:hindsight"]  # fmt: skip
     assert "screen" in done.err
+    trace = open_trace(folder)
+    drafts = retain.read_drafts(trace)
+    args = (trace.windows.rows, trace.windows.prefill, drafts)
+    assert retain.committed(*args, retain.Retention()).sum() == 2137
+    used = retain.rows_used(args[0], drafts, retain.parse_retention("flat:0.35"))
+    assert (args[0] - used).sum() == whole["kept"] - rows["flat:0.35"]["kept"]
     assert cli("drafts", folder, "--quiet").err == ""
 
 

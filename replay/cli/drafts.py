@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,16 @@ SCREEN = (
     "a policy tighter than the recorded one is exact within a round; the rounds that would have followed "
     "were not recorded, so its totals across rounds are a screen"
 )
+_SETTING = re.compile(r"STRATA_\w+=")
+_SETTING_GAP = re.compile(r"\s+(?=STRATA_\w+=)")  # a schedule may hold blanks: only these end a value
+SUMMARY = (
+    "policy", "rounds", "kept", "kept/round", "committed", "wasted rows", "tokens/round", "expected/round",
+    "tokens/cost", "expert bytes/token",
+)  # fmt: skip
+STEPS = (
+    "policy", "step", "kept", "accepted", "acceptance", "conditional", "gain", "rate", "keeping it",
+    "stopped here", "one more",
+)  # fmt: skip
 
 
 def drafts(
@@ -84,9 +95,8 @@ def drafts(
     ]
     prices = retain.Cost(_figures(cost), fixed, draft_step)
     report["cost"] = {"verify": list(prices.verify), "fixed": fixed, "draft_step": draft_step}
-    report["notes"] = [
-        f"cost: V {cost}, fixed {fixed:g}, draft step {draft_step:g}; expected: R_k where acceptance = confidence"
-    ]
+    priced = f"cost: V {cost}, fixed {fixed:g}, draft step {draft_step:g}"
+    report["notes"] = [f"{priced}; expected: R_k where acceptance = confidence"]
     accounts = retain.grid(policies, prices) if grid else _replay(paths[0], policies, prices, report)
     _show(accounts, report, as_json, quiet)
 
@@ -96,8 +106,9 @@ def _split(arguments: Sequence[str], env: bool) -> tuple[list[str], dict[str, st
     from replay.errors import nearest
     from replay.retain import SETTINGS
 
-    paths = [each for each in arguments if not each.startswith("STRATA_") or "=" not in each]
-    given = dict(each.split("=", 1) for each in arguments if each not in paths)
+    paths = [each for each in arguments if not _SETTING.match(each)]
+    words = [word for each in arguments if each not in paths for word in _SETTING_GAP.split(each)]
+    given = dict(word.split("=", 1) for word in words)
     for name in given:
         if name not in SETTINGS:
             raise InputError(f"drafts: {name} is not a setting of draft retention; {nearest(name, SETTINGS)}")
@@ -190,72 +201,60 @@ def _show(accounts: "Sequence[Account]", report: dict[str, Any], as_json: bool, 
     """Print the result on stdout and the notes on stderr."""
     from dataclasses import asdict
 
+    from replay.cli.table import aligned
+
     if as_json:
         result = report | {"policies": [asdict(each) for each in accounts]}
         typer.echo(json.dumps(result, indent=1, allow_nan=False))
     else:
-        typer.echo(_table([_summary(each) for each in accounts]))
+        typer.echo(aligned(SUMMARY, [_summary(each) for each in accounts]))
         typer.echo()
-        typer.echo(_table([line for each in accounts for line in _steps(each)]))
+        typer.echo(aligned(STEPS, [line for each in accounts for line in _steps(each)]))
     if not quiet:
         for note in report["notes"]:
             typer.echo(f"replay: note: {note}", err=True)
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+def _fixed(value: float | None, digits: int = 3) -> str | None:
+    return None if value is None else f"{value:.{digits}f}"
 
 
-def _summary(row: "Account") -> dict[str, str]:
+def _summary(row: "Account") -> list[object]:
     """Make a policy's line of the first table."""
     from replay.units import format_bytes
 
     tokens = row.expected_tokens if row.committed is None else row.committed
-    per_token = row.expert_bytes_per_token
-    return {
-        "policy": row.policy,
-        "rounds": str(row.rounds),
-        "kept/round": _number(row.mean_kept, 3),
-        "committed": _number(row.committed, 0),
-        "wasted rows": _number(row.wasted_rows, 0),
-        "tokens/round": _number(tokens / row.rounds if row.rounds else None, 3),
-        "expected/round": _number(row.expected_tokens / row.rounds if row.rounds else None, 3),
-        "tokens/cost": _number(row.tokens_per_cost, 6),
-        "expert bytes/token": "-" if per_token is None else format_bytes(round(per_token)),
-    }
-
-
-def _steps(row: "Account") -> list[dict[str, str]]:
-    """Make a policy's lines of the second table: acceptance by step, and the marginal rule both ways."""
-    says = {None: "-", True: "pays", False: "does not"}
+    each, per_token = row.rounds or 1, row.expert_bytes_per_token
     return [
-        {
-            "policy": row.policy,
-            "step": str(step.step),
-            "kept": str(step.kept),
-            "accepted": f"{step.accepted:.0f}",
-            "acceptance": _number(step.acceptance_ratio, 3),
-            "conditional": _number(step.conditional_ratio, 3),
-            "gain": _number(step.kept_margin.gain, 3),
-            "rate": _number(step.kept_margin.rate, 3),
-            "keeping it": says[step.kept_margin.pays],
-            "stopped here": str(step.next_margin.rounds),
-            "one more": says[step.next_margin.pays],
-        }
-        for step in row.steps
+        row.policy,
+        row.rounds,
+        row.kept,
+        _fixed(row.mean_kept),
+        row.committed,
+        row.wasted_rows,
+        _fixed(tokens / each),
+        _fixed(row.expected_tokens / each),
+        _fixed(row.tokens_per_cost, 6),
+        None if per_token is None else format_bytes(round(per_token)),
     ]
 
 
-def _table(rows: Sequence[dict[str, str]]) -> str:
-    """Lay out rows of equal keys: names to the left, figures to the right."""
-    if not rows:
-        return ""
-    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if at == 0 else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+def _steps(row: "Account") -> list[list[object]]:
+    """Make a policy's lines of the second table: acceptance by step, and the marginal rule both ways."""
+    says = {None: None, True: "pays", False: "does not"}
+    return [
+        [
+            row.policy,
+            step.step,
+            step.kept,
+            round(step.accepted),
+            _fixed(step.acceptance_ratio),
+            _fixed(step.conditional_ratio),
+            _fixed(step.kept_margin.gain),
+            _fixed(step.kept_margin.rate),
+            says[step.kept_margin.pays],
+            step.next_margin.rounds,
+            says[step.next_margin.pays],
+        ]
+        for step in row.steps
+    ]

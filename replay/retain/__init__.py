@@ -18,7 +18,7 @@ from replay.retain.parse import (
 from replay.retain.policy import Retention
 from replay.retain.recorded import recorded_retention, require_recorded
 from replay.retain.rounds import Rounds, read_rounds
-from replay.retain.traffic import Recorded, prefix_bytes, read_recorded
+from replay.retain.traffic import Recorded, prefix_bytes, read_drafts, read_recorded
 
 __all__ = [
     "CUMULATIVE_SETTING",
@@ -45,6 +45,7 @@ __all__ = [
     "parse_retention",
     "parse_schedule",
     "prefix_bytes",
+    "read_drafts",
     "read_recorded",
     "read_rounds",
     "read_settings",

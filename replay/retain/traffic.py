@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from replay.trace import Trace
 
 Picks = npt.NDArray[np.integer]
+COLUMNS = ("window", "step", "p", "matched")
 
 
 class Recorded(NamedTuple):
@@ -73,6 +74,37 @@ def prefix_bytes(
     return wanted.cumsum(axis=1)
 
 
+def read_drafts(trace: "Trace") -> dict[str, npt.NDArray[Any]]:
+    """Read the whole table ``drafts``, as ``rows_used`` and ``committed`` take it.
+
+    Parameters
+    ----------
+    trace : Trace
+        An open trace.
+
+    Returns
+    -------
+    dict of str to array
+        Its columns.
+
+    Raises
+    ------
+    InputError
+        The trace has no table ``drafts``.
+    """
+    _require_drafts(trace)
+    tables = [chunk.tables["drafts"] for chunk in trace.chunks({"drafts"})]
+    return {name: np.concatenate([table[name] for table in tables]) for name in COLUMNS}
+
+
+def _require_drafts(trace: "Trace") -> None:
+    if not trace.has("drafts"):
+        raise InputError(
+            f"{trace.path}: no table drafts, which retention needs; policies without retention parts replay "
+            "it, and `replay drafts --grid` needs no trace"
+        )
+
+
 def read_recorded(trace: "Trace") -> Recorded:
     """Read every round of a trace in one pass.
 
@@ -91,11 +123,7 @@ def read_recorded(trace: "Trace") -> Recorded:
     InputError
         No table ``drafts``, or rounds that ``read_rounds`` refuses.
     """
-    if not trace.has("drafts"):
-        raise InputError(
-            f"{trace.path}: no table drafts, which retention needs; policies without retention parts replay "
-            "it, and `replay drafts --grid` needs no trace"
-        )
+    _require_drafts(trace)
     parts, traffic, undrafted = [], [], 0
     for chunk in trace.chunks({"selections", "drafts"}):
         here = slice(chunk.w0, chunk.w1)
