@@ -1,0 +1,261 @@
+"""What the reader hands out: windows, and chunks of whole windows as plain numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from replay.trace.columns import Block, Flat, Lists
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The table ``windows``, n rows.
+
+    Attributes
+    ----------
+    session, rows : numpy.ndarray of int64, [n]
+        Session and rows (tokens) of each window.
+    prefill : numpy.ndarray of bool, [n]
+        Whether the window is prefill: its phase, or more than 8 rows where the phase is not recorded.
+    recorded : numpy.ndarray of bool, [n]
+        Whether the phase is recorded.
+    domain : list of str or None
+        Domain of each window (None where null); None: no domains.
+    output_hash : numpy.ndarray of uint64, [n], or None
+        Hash of each window's output, 0 where null; None: no hashes.
+    hashed : numpy.ndarray of bool, [n], or None
+        Where ``output_hash`` is recorded.
+    """
+
+    session: np.ndarray
+    rows: np.ndarray
+    prefill: np.ndarray
+    recorded: np.ndarray
+    domain: list[str | None] | None = None
+    output_hash: np.ndarray | None = None
+    hashed: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass
+class Scores:
+    """Score rows of candidates or routers, sorted by window, row, layer.
+
+    Attributes
+    ----------
+    window, row, layer : numpy.ndarray of int64, [n]
+        The key.
+    issued_after : numpy.ndarray of int64, [n], or None
+        Layer after which a candidate row was there; None for router scores.
+    offsets : numpy.ndarray of int64, [n + 1]
+        Where each row's scores begin.
+    scores : numpy.ndarray of float32
+        Logits, row after row (float16 widened exactly).
+    experts : numpy.ndarray of int32 or None
+        Their ids; None: dense, one score an expert in every row.
+    """
+
+    window: np.ndarray
+    row: np.ndarray
+    layer: np.ndarray
+    issued_after: np.ndarray | None
+    offsets: np.ndarray
+    scores: np.ndarray
+    experts: np.ndarray | None
+
+
+@dataclass
+class ResidentRows:
+    """Resident snapshots: key arrays (int64, [n]) and the experts (int32) of each, ascending."""
+
+    window: np.ndarray
+    layer: np.ndarray
+    experts: Lists
+
+
+@dataclass
+class Chunk:
+    """Whole windows w0 .. w1-1 of the tables that were asked for.
+
+    Attributes
+    ----------
+    w0, w1 : int
+        The windows.
+    row_start : numpy.ndarray of int64, [w1 - w0 + 1]
+        First row of each window, counted from the chunk's start.
+    selections : Lists or None
+        Picks (int32) of every row and layer: list ``(row_start[w - w0] + row) * L + layer``.
+    weights : numpy.ndarray of float32 or None
+        Weight of each pick, beside ``selections.values``; NaN where the row's are null.
+    outcome : numpy.ndarray of uint8 or None
+        Outcome of each pick, beside ``selections.values``; 255 where the row's are null.
+    candidates, router_scores : Scores or None
+        Their rows, as far as the tables cover the windows.
+    residents : ResidentRows or None
+        Their rows, as far as the table covers the windows.
+    tables : dict of dict of numpy.ndarray
+        The other tables asked for: a column's array by its name. Integers are int64 (-1 where null), floats float64
+        (NaN where null), texts objects (None where null).
+    """
+
+    w0: int
+    w1: int
+    row_start: np.ndarray
+    selections: Lists | None = None
+    weights: np.ndarray | None = None
+    outcome: np.ndarray | None = None
+    candidates: Scores | None = None
+    router_scores: Scores | None = None
+    residents: ResidentRows | None = None
+    tables: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+
+
+def join(parts: Sequence[Block], name: str) -> np.ndarray:
+    """Join a column of single values over blocks.
+
+    Parameters
+    ----------
+    parts : sequence of Block
+        Consecutive rows; may be none.
+    name : str
+        The column.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64 (-1 where null), float64 (NaN where null), bool, or objects (texts, None where null).
+    """
+    arrays = [_plain(part.flat(name)) for part in parts]
+    return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
+
+
+def _plain(column: Flat) -> np.ndarray:
+    values = column.values
+    if column.names is not None:
+        return np.array([*column.names, None], object)[values]
+    if values.dtype.kind == "f":
+        return values.astype(np.float64, copy=False)
+    if values.dtype.kind == "b":
+        return values
+    plain = values.astype(np.int64, copy=False)
+    return plain if column.valid is None else np.where(column.valid, plain, -1)
+
+
+def join_lists(parts: Sequence[Block], name: str, dtype: type) -> Lists:
+    """Join a column of lists over blocks, the items cast while they are copied.
+
+    Parameters
+    ----------
+    parts : sequence of Block
+        Consecutive rows; may be none.
+    name : str
+        The column.
+    dtype : type
+        What to cast the items to.
+
+    Returns
+    -------
+    Lists
+        All rows, without nulls marked.
+    """
+    columns = [part.lists(name) for part in parts]
+    if len(columns) == 1:
+        return Lists(columns[0].values.astype(dtype, copy=False), columns[0].offsets)
+    values = np.empty(sum(len(column.values) for column in columns), dtype)
+    offsets = np.zeros(sum(part.rows for part in parts) + 1, np.int64)
+    row = item = 0
+    for column in columns:
+        after = row + len(column.offsets) - 1
+        values[item : item + len(column.values)] = column.values
+        offsets[row + 1 : after + 1] = column.offsets[1:] + item
+        row, item = after, item + len(column.values)
+    return Lists(values, offsets)
+
+
+def beside(parts: Sequence[Block], name: str, picks: Lists, dtype: type, unknown: float) -> np.ndarray:
+    """Join a column of lists that goes with the picks, null rows filled.
+
+    Parameters
+    ----------
+    parts : sequence of Block
+        Consecutive rows.
+    name : str
+        ``weights`` or ``outcome``.
+    picks : Lists
+        The joined picks.
+    dtype : type
+        Of the result.
+    unknown : float
+        What to put where a row is null.
+
+    Returns
+    -------
+    numpy.ndarray
+        One value a pick.
+    """
+    joined = join_lists(parts, name, dtype)
+    if len(joined.values) == len(picks.values):
+        return joined.values
+    values = np.full(len(picks.values), unknown, dtype)
+    known = np.repeat(joined.lengths > 0, picks.lengths)
+    values[known] = joined.values
+    return values
+
+
+def fill(chunk: Chunk, name: str, parts: Sequence[Block], columns: Sequence[str]) -> None:
+    """Put a table's rows into a chunk.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        What to fill.
+    name : str
+        The table.
+    parts : sequence of Block
+        Its rows of the chunk's windows.
+    columns : sequence of str
+        The columns that were read.
+    """
+    if name == "selections":
+        chunk.selections = join_lists(parts, "experts", np.int32)
+        if "weights" in columns:
+            chunk.weights = beside(parts, "weights", chunk.selections, np.float32, np.nan)
+        if "outcome" in columns:
+            chunk.outcome = beside(parts, "outcome", chunk.selections, np.uint8, 255)
+    elif name == "candidates":
+        chunk.candidates = _scores(parts, candidates=True)
+    elif name == "router_scores":
+        chunk.router_scores = _scores(parts, candidates=False)
+    elif name == "residents":
+        experts = join_lists(parts, "experts", np.int32)
+        chunk.residents = ResidentRows(join(parts, "window"), join(parts, "layer"), experts)
+    else:
+        chunk.tables[name] = {column: join(parts, column) for column in columns}
+
+
+def _scores(parts: Sequence[Block], candidates: bool) -> Scores:
+    parts = [part for part in parts if "scores" in part.columns]
+    scores = join_lists(parts, "scores", np.float32)
+    experts = None
+    if parts and "experts" in parts[0].columns:
+        experts = join_lists(parts, "experts", np.int32).values
+    window, row, layer = (join(parts, name) for name in ("window", "row", "layer"))
+    after = None
+    if candidates:
+        stored = [_issued_after(part) for part in parts]
+        after = np.concatenate(stored) if stored else layer
+    return Scores(window, row, layer, after, scores.offsets, scores.values, experts)
+
+
+def _issued_after(part: Block) -> np.ndarray:
+    default = part.flat("layer").values.astype(np.int64) - 1
+    if "issued_after" not in part.columns:
+        return default
+    column = part.flat("issued_after")
+    stored = column.values.astype(np.int64)
+    return stored if column.valid is None else np.where(column.valid, stored, default)

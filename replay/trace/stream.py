@@ -1,0 +1,393 @@
+"""One table of a trace, streamed: footers and columns checked first, then batch after batch in bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replay.schema import TRACE, Column, Table
+from replay.trace.check import Frame, Report, check_key, check_order, check_values
+from replay.trace.columns import Block, decode, fits
+from replay.trace.content import CONTENTS
+from replay.trace.meta import TableEntry, table_path
+
+_MAGIC = b"PAR1"
+_BUFFER = 2**20  # bytes read ahead of each column
+_BATCH_ITEMS = 2**21  # items (numbers) decoded at once
+_BATCH_ROWS = 2**16
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """A table that is there and can be read.
+
+    Attributes
+    ----------
+    name : str
+        The table's name.
+    path : Path
+        Its file.
+    rows : int
+        Its rows.
+    sha256 : str
+        Hash of the file, as trace.json has it.
+    bytes : int
+        Size of the file.
+    row_groups : int
+        Row groups of the file.
+    columns : tuple of str
+        The declared columns that it has; all-null optional ones, where the footer shows that, are not listed.
+    extra : tuple of str
+        Columns that the format does not name: kept, ignored.
+    metadata : pyarrow.parquet.FileMetaData
+        The footer.
+    """
+
+    name: str
+    path: Path
+    rows: int
+    sha256: str
+    bytes: int
+    row_groups: int
+    columns: tuple[str, ...]
+    extra: tuple[str, ...]
+    metadata: pq.FileMetaData
+
+    @property
+    def table(self) -> Table:
+        """The declaration."""
+        return TRACE[self.name]
+
+
+def open_table(root: Path, entry: TableEntry, report: Report) -> TableInfo | None:
+    """Open a table's file: is it a whole Parquet file, of the stated rows, with the declared columns?
+
+    Parameters
+    ----------
+    root : Path
+        The trace's folder.
+    entry : TableEntry
+        What trace.json says.
+    report : Report
+        Told what is wrong.
+
+    Returns
+    -------
+    TableInfo or None
+        None where the table cannot be read.
+    """
+    path = table_path(root, entry.file)
+    if path is None:
+        report.one(
+            "path",
+            "",
+            "a file inside the trace's folder",
+            "a name that leads out of it",
+            "move the file there",
+        )
+        return None
+    if not _whole(path, report):
+        return None
+    try:
+        file = open_parquet(path)
+        metadata, schema = file.metadata, file.schema_arrow
+    except (pa.ArrowException, OSError, ValueError) as problem:
+        report.one("not-parquet", "", "a Parquet footer", _brief(problem), "copy or record the table again")
+        return None
+    if metadata.num_rows != entry.rows:
+        report.one(
+            "rows",
+            "",
+            f"{entry.rows} rows as trace.json says",
+            f"{metadata.num_rows}",
+            "record the trace again",
+        )
+    if metadata.num_rows == 0:
+        report.one("empty", "", "rows", "none", "leave the table out of trace.json, or record it again")
+    columns = _columns(TRACE[entry.name], schema, metadata, report)
+    if columns is None:
+        return None
+    extra = tuple(
+        name for name in schema.names if name not in {each.name for each in TRACE[entry.name].columns}
+    )
+    size = path.stat().st_size
+    return TableInfo(
+        entry.name,
+        path,
+        metadata.num_rows,
+        entry.sha256,
+        size,
+        metadata.num_row_groups,
+        columns,
+        extra,
+        metadata,
+    )
+
+
+def open_parquet(path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    """Open a Parquet file by handle, so that no character of its name means anything.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    metadata : pyarrow.parquet.FileMetaData, optional
+        Its footer, where it has been read.
+
+    Returns
+    -------
+    pyarrow.parquet.ParquetFile
+        Reads column chunks piece by piece, not whole.
+    """
+    return pq.ParquetFile(
+        pa.OSFile(os.fsencode(path)), metadata=metadata, pre_buffer=False, buffer_size=_BUFFER
+    )
+
+
+def _brief(problem: BaseException) -> str:
+    text = " ".join(str(problem).split())
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _whole(path: Path, report: Report) -> bool:
+    """Check that a file is there and begins and ends as Parquet does."""
+    again = "copy or record the table again"
+    if not path.is_file():
+        report.one("table-missing", "", "the file that trace.json names", "none", "copy it, or record again")
+        return False
+    try:
+        with path.open("rb") as handle:
+            head = handle.read(4)
+            size = handle.seek(0, os.SEEK_END)
+            handle.seek(max(size - 4, 0))
+            tail = handle.read(4)
+    except OSError as problem:
+        report.one("unreadable", "", "a readable file", problem.strerror or "", "check the permissions")
+        return False
+    if size == 0:
+        report.one("zero-bytes", "", "a Parquet file", "0 bytes", again)
+    elif head != _MAGIC:
+        report.one("not-parquet", "", "a Parquet file (PAR1 at both ends)", f"{head!r} at the start", again)
+    elif tail != _MAGIC or size < 12:
+        report.one("truncated", "", "a whole Parquet file (PAR1 at both ends)", f"{tail!r} at the end", again)
+    else:
+        return True
+    return False
+
+
+def _columns(
+    table: Table, schema: pa.Schema, metadata: pq.FileMetaData, report: Report
+) -> tuple[str, ...] | None:
+    """Match the file's columns with the declared ones."""
+    found = []
+    sound = True
+    for column in table.columns:
+        places = schema.get_all_field_indices(column.name)
+        if len(places) > 1:
+            report.one(
+                "column-twice", f"column {column.name}", "one such column", f"{len(places)}", "write it once"
+            )
+            sound = False
+        elif not places:
+            if column.required:
+                report.one(
+                    "column-missing",
+                    f"column {column.name}",
+                    f"a column of type {column.type}",
+                    "none",
+                    "write it",
+                )
+                sound = False
+        elif pa.types.is_null(schema.field(places[0]).type) and not column.required:
+            continue
+        elif not fits(column, schema.field(places[0]).type):
+            report.one(
+                "column-type",
+                f"column {column.name}",
+                _accepted(column),
+                str(schema.field(places[0]).type),
+                "cast it when writing",
+            )
+            sound = False
+        elif column.required or not _all_null(column, metadata):
+            found.append(column.name)
+    return tuple(found) if sound else None
+
+
+def _accepted(column: Column) -> str:
+    text = column.type.replace("score", "float16 or float32")
+    wide = any(part in text for part in ("uint", "int16"))
+    return text + (" (any integer type)" if wide else "")
+
+
+def _all_null(column: Column, metadata: pq.FileMetaData) -> bool:
+    """Say whether the footer shows that a column holds no value at all."""
+    for place in range(metadata.num_columns):
+        if metadata.schema.column(place).path.split(".")[0] == column.name:
+            break
+    else:
+        return False
+    for group in range(metadata.num_row_groups):
+        chunk = metadata.row_group(group).column(place)
+        statistics = chunk.statistics
+        if statistics is None or not statistics.has_null_count or statistics.null_count < chunk.num_values:
+            return False
+    return metadata.num_row_groups > 0
+
+
+class TableStream:
+    """Reads a table once, checks every row as it passes, and hands out the rows of windows.
+
+    Parameters
+    ----------
+    info : TableInfo
+        The table.
+    names : sequence of str
+        The columns to read, the key's among them.
+    frame : Frame
+        What the rows are checked against.
+    report : Report
+        Told what is wrong.
+    skip : numpy.ndarray of bool, optional
+        Windows whose rows are checked and then left out, but for their keys.
+
+    Attributes
+    ----------
+    sound : bool
+        False once a row was found whose place by window is not known.
+    """
+
+    def __init__(
+        self,
+        info: TableInfo,
+        names: Sequence[str],
+        frame: Frame,
+        report: Report,
+        skip: np.ndarray | None = None,
+    ):
+        self.info = info
+        self.names = names
+        self.frame = frame
+        self.report = report
+        self.skip = skip
+        self.sound = True
+        self._sparse: bool | None = None
+        self._last: int | None = None
+        self._blocks = self.blocks()
+        self._waiting: Block | None = None
+        self._start = 0
+
+    def blocks(self) -> Iterator[Block]:
+        """Read the table from its start, in blocks that passed the checks of single rows."""
+        first = 0
+        try:
+            file = open_parquet(self.info.path, self.info.metadata)
+            for batch in file.iter_batches(self._batch_rows(), columns=list(self.names)):
+                if batch.num_rows:
+                    block = decode(self.info.table, batch, first, self.names)
+                    first += block.rows
+                    self._check(block)
+                    yield block
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+            self.sound = False
+            self.report.one(
+                "unreadable",
+                f"after row number {first} of the file",
+                "readable pages",
+                _brief(problem),
+                "copy or record the table again",
+            )
+
+    def _batch_rows(self) -> int:
+        wanted = set(self.names)
+        items = 0
+        for group in range(self.info.row_groups):
+            row_group = self.info.metadata.row_group(group)
+            for place in range(row_group.num_columns):
+                chunk = row_group.column(place)
+                if chunk.path_in_schema.split(".")[0] in wanted:
+                    items += chunk.num_values
+        width = max(items // max(self.info.rows, 1), 1)
+        return max(min(_BATCH_ITEMS // width, _BATCH_ROWS), 16)
+
+    def _check(self, block: Block) -> None:
+        report, frame = self.report, self.frame
+        if block.table.name in ("candidates", "router_scores"):
+            self._settle(block)
+        if not check_values(block, report):
+            self.sound = False
+            return
+        if block.table.name in CONTENTS:
+            CONTENTS[block.table.name](block, frame, report)
+        if block.table.name == "windows":
+            return
+        self.sound &= check_key(block, frame, report)
+        if self.sound:
+            self._last = check_order(block, self._last, report)
+            self.sound = self._last is not None
+
+    def _settle(self, block: Block) -> None:
+        """Treat an all-null column of ids as absent; it has to be so, or not so, in the whole table."""
+        column = block.columns.get("experts")
+        if column is not None and column.valid is not None and not column.valid.any():
+            del block.columns["experts"]
+            column = None
+        sparse = column is not None
+        if self._sparse is None:
+            self._sparse = sparse
+        elif self._sparse != sparse:
+            self.report.one(
+                "null",
+                block.key(0),
+                "the column experts written in every row or in none",
+                "both",
+                "write it in all",
+            )
+
+    def take(self, stop: int) -> list[Block]:
+        """Take the rows of all windows below ``stop`` that were not taken before.
+
+        Parameters
+        ----------
+        stop : int
+            First window that is left for later.
+
+        Returns
+        -------
+        list of Block
+            In order; empty where the table does not cover these windows.
+        """
+        taken: list[Block] = []
+        while True:
+            if self._waiting is None:
+                self._waiting = next(self._blocks, None)
+                self._start = 0
+            block, start = self._waiting, self._start
+            if block is None:
+                return taken
+            window = block.flat("window").values
+            if int(window[-1]) >= stop:
+                self._start = int(np.searchsorted(window, window.dtype.type(stop)))
+                if self._start > start:
+                    taken += self._kept(block.part(start, self._start))
+                return taken
+            taken += self._kept(block.part(start, block.rows))
+            self._waiting = None
+
+    def _kept(self, block: Block) -> list[Block]:
+        """Leave only the keys of rows whose windows are to be skipped."""
+        if self.skip is None:
+            return [block]
+        skipped = self.skip[block.flat("window").values]
+        cuts = [0, *(np.flatnonzero(skipped[1:] != skipped[:-1]) + 1).tolist(), block.rows]
+        parts = [block.part(start, stop) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+        for part, cut in zip(parts, cuts[:-1], strict=True):
+            if skipped[cut]:
+                part.columns = {name: part.columns[name] for name in block.table.key}
+        return parts
