@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -467,6 +468,28 @@ def test_recorded_speculative_trace(shared, cli):
     used = retain.rows_used(args[0], drafts, retain.parse_retention("flat:0.35"))
     assert (args[0] - used).sum() == whole["kept"] - rows["flat:0.35"]["kept"]
     assert cli("drafts", folder, "--quiet").err == ""
+
+
+def test_trace_recorded_under_a_policy(shared, cli, tmp_path):
+    folder = shared / "traces" / "recorded" / "e64-spec"
+    if not folder.is_dir():
+        pytest.skip("no traces/recorded/e64-spec")
+    for file in folder.iterdir():
+        shutil.copyfile(file, tmp_path / file.name)
+    described = json.loads((folder / "trace.json").read_text())
+    described["engine"]["config"] = {retain.SCHEDULE_SETTING: "0.1,0.3"}
+    (tmp_path / "trace.json").write_text(json.dumps(described))
+    looser = cli("drafts", tmp_path, "--min-p", "0.2")
+    assert looser.code == 2
+    assert looser.out == ""
+    assert "looser than schedule:0.1/0.3" in looser.err
+    default = cli(
+        "drafts", tmp_path, "--json"
+    )  # of the four by default, the looser one is left out and named
+    names = [row["policy"] for row in json.loads(default.out)["policies"]]
+    assert "cumulative:0.25" not in names
+    assert "schedule:0.1/0.35/0.55" in names
+    assert "left out: cumulative:0.25" in default.err
 
 
 def test_trace_or_grid(cli):

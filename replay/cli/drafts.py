@@ -90,9 +90,7 @@ def drafts(
     report: dict[str, Any] = {"trace": None if grid else paths[0], "settings": None}
     if env:
         policies.append(_from_settings(settings, min_p or [], report))
-    policies = list(dict.fromkeys(policies)) or [
-        retain.parse_retention(each) for each in retain.GRID_POLICIES
-    ]
+    policies = list(dict.fromkeys(policies))
     prices = retain.Cost(_figures(cost), fixed, draft_step)
     report["cost"] = {"verify": list(prices.verify), "fixed": fixed, "draft_step": draft_step}
     priced = f"cost: V {cost}, fixed {fixed:g}, draft step {draft_step:g}"
@@ -170,9 +168,16 @@ def _replay(
     data = retain.read_recorded(trace)
     rounds = data.rounds
     rows = []
-    for policy in (retain.Retention(), *policies):
-        retain.require_recorded(policy, recorded, rounds.p.shape[1])
-        kept, ran = retain.keep(rounds, policy)
+    chosen = policies or [retain.parse_retention(each) for each in retain.GRID_POLICIES]
+    for policy in (retain.Retention(), *chosen):
+        try:
+            retain.require_recorded(policy, recorded, rounds.p.shape[1])
+            kept, ran = retain.keep(rounds, policy)
+        except InputError as problem:
+            if policies:
+                raise
+            report["notes"].append(f"left out: {problem}")
+            continue
         rows.append(retain.account(policy.name, rounds, kept, ran, cost, data.prefix_bytes))
     for name, accept in (("confidence", retain.confidence(rounds.p)), ("hindsight", rounds.accept)):
         kept = retain.best(accept, rounds.verified, cost)

@@ -130,6 +130,7 @@ def read_recorded(trace: "Trace") -> Recorded:
         rows, prefill = trace.windows.rows[here], trace.windows.prefill[here]
         rounds = read_rounds(chunk.tables["drafts"], rows, prefill, chunk.w0)
         picks = chunk.selections
+        assert picks is not None
         steps = rounds.p.shape[1]
         local = rounds.window - chunk.w0
         parts.append(rounds)
