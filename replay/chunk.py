@@ -1,0 +1,241 @@
+"""One decoded chunk of a trace, prepared once for every policy: unions, groups of predictions, shortlists.
+
+A dense row of 512 scores is cut to the experts that any policy of the run could pick (:func:`shortlist_dense`)
+before a policy sees it; unions of an event's rows are made once for every number of rows that counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from replay.engine.frame import Events, Guesses, Scores
+from replay.jit import inline, kernel
+from replay.router import shortlist_dense, shortlist_sparse
+
+if TYPE_CHECKING:
+    from replay.trace import Chunk
+    from replay.trace import Scores as RawScores
+
+
+_I64, _I32 = types.Array(types.int64, 1, "C", readonly=True), types.Array(types.int32, 1, "C", readonly=True)
+
+
+@inline
+def _sort_small(values, low, high):
+    for i in range(low + 1, high):
+        x = values[i]
+        j = i
+        while j > low and values[j - 1] > x:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = x
+
+
+@kernel(
+    types.Tuple((types.int64[::1], types.int32[::1]))(_I64, _I64, _I64, _I32, types.int64, types.int64)
+)  # fmt: skip
+def unions(row_start, rows_used, pick_offsets, picks, layers, experts):
+    """Unique experts of every event over its first ``rows_used`` rows, ascending.
+
+    Parameters
+    ----------
+    row_start, rows_used : int64[W + 1], int64[W]
+    pick_offsets, picks : int64[rows * L + 1], int32[n]
+    layers, experts : int
+
+    Returns
+    -------
+    offsets : int64[W * L + 1]
+    wants : int32[m]
+    """
+    windows = len(rows_used)
+    offsets = np.zeros(windows * layers + 1, np.int64)
+    wants = np.empty(len(picks), np.int32)
+    mark = np.full(experts, -1, np.int64)
+    at = np.int64(0)
+    for w in range(windows):
+        for layer in range(layers):
+            event = w * layers + layer
+            low = at
+            for r in range(rows_used[w]):
+                row = (row_start[w] + r) * layers + layer
+                for i in range(pick_offsets[row], pick_offsets[row + 1]):
+                    e = picks[i]
+                    if mark[e] != event:
+                        mark[e] = event
+                        wants[at] = e
+                        at += 1
+            if at - low > 48:
+                at = low
+                for e in range(experts):
+                    if mark[e] == event:
+                        wants[at] = e
+                        at += 1
+            else:
+                _sort_small(wants, low, at)
+            offsets[event + 1] = at
+    return offsets, wants[:at].copy()
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a run asks of a chunk's scores: the most picks and the largest boost of any of its policies."""
+
+    guesses: bool = False
+    picks: int = 0
+    reach: float = 0.0
+    moments: bool = False
+    router: bool = False
+    router_picks: int = 0
+    router_reach: float = 0.0
+
+
+@dataclass
+class Prepared:
+    """A chunk as policies read it.
+
+    Attributes
+    ----------
+    first_window : int
+    guesses : Guesses
+        Ranked predictions, or empty.
+    moments : Guesses
+        The same groups for ``oracle``; without a candidates table, after layer l-1 for every l >= 1.
+    router : Scores
+    """
+
+    chunk: Chunk
+    layers: int
+    experts: int
+    prefill: NDArray[np.uint8]
+    guesses: Guesses
+    moments: Guesses
+    router: Scores
+    _views: dict[bytes, Events] = field(default_factory=dict)
+
+    @property
+    def first_window(self) -> int:
+        """Number of the chunk's first window in the trace."""
+        return self.chunk.w0
+
+    def events(
+        self, rows_used: NDArray[np.int64] | None, next_use: NDArray[np.int64] | None = None
+    ) -> Events:
+        """Events over the rows that count (all where ``rows_used`` is None); cached by that choice.
+
+        Parameters
+        ----------
+        rows_used : int64[W], optional
+            Rows of each window that count.
+        next_use : int64[n], optional
+            Next use of every want, for policies that look ahead.
+        """
+        chunk = self.chunk
+        rows = np.diff(chunk.row_start) if rows_used is None else rows_used
+        key = rows.tobytes()
+        if key not in self._views:
+            lists = chunk.selections
+            offsets, wants = unions(
+                chunk.row_start, rows, lists.offsets, lists.values, self.layers, self.experts
+            )
+            self._views[key] = Events(
+                chunk.row_start, rows, self.prefill, lists.offsets, lists.values, offsets, wants, _NO_I64
+            )
+        view = self._views[key]
+        return view if next_use is None else view._replace(next_use=next_use)
+
+
+_NO_I64, _NO_I32, _NO_F32 = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
+NO_SCORES = Scores(_NO_I64, np.zeros(1, np.int64), _NO_I32, _NO_F32)
+
+
+def no_guesses(windows: int, layers: int) -> Guesses:
+    """Groups of a chunk without predictions."""
+    at = np.zeros(windows * (layers + 1) + 1, np.int64)
+    return Guesses(at, _NO_I64, _NO_I64, _NO_I64, _NO_I64, _NO_I64, np.zeros(1, np.int64), _NO_I32, _NO_F32)
+
+
+def _shortlists(
+    raw: RawScores, picks: int, reach: float, experts: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    if raw.experts is None:
+        return shortlist_dense(raw.scores.reshape(-1, experts), picks, reach)
+    return shortlist_sparse(raw.offsets, raw.experts, raw.scores)
+
+
+def group(raw: RawScores, first: int, windows: int, layers: int) -> Guesses:
+    """Group candidate rows by (window, issued_after, target layer), rows ascending; no shortlists yet."""
+    window = raw.window - first
+    slot = window * (layers + 1) + raw.issued_after + 1
+    key = slot * layers + raw.layer
+    order = np.lexsort((raw.row, key))
+    key = key[order]
+    new = np.flatnonzero(np.diff(key, prepend=-1))
+    at = np.searchsorted(key[new] // layers, np.arange(windows * (layers + 1) + 1))
+    last = np.append(new[1:], len(key)).astype(np.int64)
+    return Guesses(
+        at.astype(np.int64),
+        np.ascontiguousarray(raw.layer[order][new]),
+        new.astype(np.int64),
+        last,
+        np.ascontiguousarray(raw.row[order]),
+        order.astype(np.int64),
+        np.zeros(1, np.int64),
+        _NO_I32,
+        _NO_F32,
+    )
+
+
+def every_layer(windows: int, layers: int) -> Guesses:
+    """Moments without a candidates table: after layer l-1, for l >= 1 (semantics 3, ``oracle``)."""
+    counts = np.tile(np.array([0] + [1] * (layers - 1) + [0]), windows)
+    at = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    groups = windows * (layers - 1)
+    target = np.tile(np.arange(1, layers, dtype=np.int64), windows)
+    zero = np.zeros(groups, np.int64)
+    return Guesses(at, target, zero, zero, _NO_I64, _NO_I64, np.zeros(1, np.int64), _NO_I32, _NO_F32)
+
+
+def prepare(
+    chunk: Chunk, layers: int, experts: int, prefill: NDArray[np.bool_], demand: Demand, table: bool
+) -> Prepared:
+    """Prepare a chunk for all policies of a run.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        Decoded tables of a range of windows.
+    layers, experts : int
+        Shape of the model.
+    prefill : bool[W]
+        Which of the chunk's windows are prefill.
+    demand : Demand
+        What the run's policies may ask.
+    table : bool
+        The trace has a candidates table (``oracle`` then acts at its moments).
+    """
+    windows = chunk.w1 - chunk.w0
+    guesses = moments = no_guesses(windows, layers)
+    if chunk.candidates is not None and len(chunk.candidates.window):
+        moments = group(chunk.candidates, chunk.w0, windows, layers)
+        if demand.guesses:
+            offsets, ids, scores = _shortlists(chunk.candidates, demand.picks, demand.reach, experts)
+            guesses = moments._replace(offsets=offsets, ids=ids, scores=scores)
+    elif demand.moments and not table:
+        moments = every_layer(windows, layers)
+    router = NO_SCORES
+    if demand.router:
+        lists = np.full(int(chunk.row_start[-1]) * layers, -1, np.int64)
+        router = NO_SCORES._replace(list=lists)
+        raw = chunk.router_scores
+        if raw is not None:
+            lists[(chunk.row_start[raw.window - chunk.w0] + raw.row) * layers + raw.layer] = np.arange(
+                len(raw.window)
+            )
+            router = Scores(lists, *_shortlists(raw, demand.router_picks, demand.router_reach, experts))
+    return Prepared(chunk, layers, experts, prefill.astype(np.uint8), guesses, moments, router)

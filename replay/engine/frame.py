@@ -1,0 +1,174 @@
+"""What goes into and comes out of the event loop: settings, counters, log operations and tuples of arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from replay.jit import MEMORY, STEP_TYPE
+
+# -- counters of an event, by (window, layer); reads are counted at their target layer
+COUNTERS = (
+    "lookups", "hits", "prefetch_hits", "misses", "issued", "retired", "dropped",
+    "demand_bytes", "issued_bytes", "claimed_bytes", "retired_bytes", "picks_kept", "picks_made",
+)  # fmt: skip
+(
+    LOOKUPS, HITS, PREFETCH_HITS, MISSES, ISSUED, RETIRED, DROPPED,
+    DEMAND_BYTES, ISSUED_BYTES, CLAIMED_BYTES, RETIRED_BYTES, PICKS_KEPT, PICKS_MADE,
+) = range(len(COUNTERS))  # fmt: skip
+
+# -- operations of the event log: rows (operation, argument)
+OP_WINDOW, OP_ISSUE, OP_EVENT, OP_CLAIM, OP_DEMAND, OP_RETIRE, OP_ASK, OP_FREE = range(8)
+
+# -- settings (int64)
+(
+    LAYERS, EXPERTS, TOP_K, CELL, ORDER, SPLIT, SCOPE, READ_AHEAD, COUNT_K, PROTECT, TOUCH, STREAM, PROMPT_HOT,
+    ROUTES, ROUTE_PROTECT, DRAFT_MOCE, FIRST_WINDOW, LOOK_AHEAD, LOGGING, BOOSTED,
+) = range(20)  # fmt: skip
+SETTINGS = 24
+# -- settings (float64)
+BONUS, RANK1, ROUTE_BONUS, ROUTE_RANK1 = range(4)
+RATES = 8
+
+ATOMIC, SEQUENTIAL = 0, 1
+BY_ID, BY_ROWS = 0, 1
+NOTHING, RANKED, ORACLE = 0, 1, 2
+RECORDED, REROUTED = 0, 1
+STREAM_OFF, STREAM_DEFAULT = -1, -2
+
+# -- what stopped a replay: int64[6]
+FAILED, FAIL_WINDOW, FAIL_LAYER, FAIL_CLASS, FAIL_SLOTS, FAIL_NEEDED = range(6)
+
+
+class Events(NamedTuple):
+    """What every policy sees of a chunk's windows: recorded picks and their unions.
+
+    Attributes
+    ----------
+    row_start : int64[W + 1]
+        Chunk-local number of each window's first row.
+    rows_used : int64[W]
+        Rows that count: all of them, or 1 + kept drafts.
+    prefill : uint8[W]
+    pick_offsets, picks : int64[rows * L + 1], int32[n]
+        Selected experts of list ``row * L + layer``, in rank order.
+    want_offsets, wants : int64[W * L + 1], int32[n]
+        Unique experts of each event over the rows that count, ascending.
+    next_use : int64[n] or int64[0]
+        Next event (running number) that wants the expert; only for policies that look ahead.
+    """
+
+    row_start: NDArray[np.int64]
+    rows_used: NDArray[np.int64]
+    prefill: NDArray[np.uint8]
+    pick_offsets: NDArray[np.int64]
+    picks: NDArray[np.int32]
+    want_offsets: NDArray[np.int64]
+    wants: NDArray[np.int32]
+    next_use: NDArray[np.int64]
+
+
+class Guesses(NamedTuple):
+    """Predictions of a chunk: groups of rows (window, issued_after, target layer) over shortlists.
+
+    Attributes
+    ----------
+    at : int64[W * (L + 1) + 1]
+        Groups of window w issued after layer a are ``at[w * (L + 1) + a + 1]`` and up to the next entry.
+    target, first, last : int64[G], int64[G], int64[G]
+        Target layer, and the range of the group's rows in ``row`` and ``list``.
+    row, list : int64[n]
+        Row of the window, and its shortlist.
+    offsets, ids, scores : int64[m + 1], int32[e], float32[e]
+        Shortlists, sorted for :func:`replay.router.pick`.
+    """
+
+    at: NDArray[np.int64]
+    target: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    row: NDArray[np.int64]
+    list: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    scores: NDArray[np.float32]
+
+
+class Scores(NamedTuple):
+    """Router scores of a chunk as shortlists.
+
+    Attributes
+    ----------
+    list : int64[rows * L] or int64[0]
+        Shortlist of list ``row * L + layer``, or -1 where none was recorded.
+    offsets, ids, scores
+        As in :class:`Guesses`.
+    """
+
+    list: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    scores: NDArray[np.float32]
+
+
+class Output(NamedTuple):
+    """What a chunk's run writes.
+
+    Attributes
+    ----------
+    counts : int64[W * L, len(COUNTERS)]
+    peaks : int64[W, 2]
+        Most speculative and most limbo slots at any moment of the window.
+    log : int64[n, 2]
+        Event log; with no rows nothing is logged.
+    filled : int64[2]
+        Rows of the log, and lookups of ``got`` under ``sequential``.
+    got : uint8[n]
+        Outcome of every want (atomic) or occurrence, event after event (sequential): 0 miss, 1 hit, 2 first use of a read-ahead; with
+        no entries not written.
+    residents : uint8[W * L, E]
+        Published residents just before each event; with no rows not written.
+    failure : int64[6]
+    """
+
+    counts: NDArray[np.int64]
+    peaks: NDArray[np.int64]
+    log: NDArray[np.int64]
+    filled: NDArray[np.int64]
+    got: NDArray[np.uint8]
+    residents: NDArray[np.uint8]
+    failure: NDArray[np.int64]
+
+
+class Work(NamedTuple):
+    """Scratch space of one lane, by expert or by place in a merged list."""
+
+    place: NDArray[np.int64]
+    mark: NDArray[np.int64]
+    merged: NDArray[np.int64]
+    best: NDArray[np.float64]
+    resident: NDArray[np.uint8]
+    taken: NDArray[np.uint8]
+    wants: NDArray[np.int32]
+    order: NDArray[np.int32]
+    occurrence: NDArray[np.int32]
+    stamp: NDArray[np.int64]
+
+
+_I64, _I32, _F32, _F64, _U8 = (
+    types.Array(t, 1, "C") for t in (types.int64, types.int32, types.float32, types.float64, types.uint8)
+)
+_TABLE, _BITS = types.Array(types.int64, 2, "C"), types.Array(types.uint8, 2, "C")
+EVENTS = types.NamedTuple((_I64, _I64, _U8, _I64, _I32, _I64, _I32, _I64), Events)
+GUESSES = types.NamedTuple((_I64, _I64, _I64, _I64, _I64, _I64, _I64, _I32, _F32), Guesses)
+SCORES = types.NamedTuple((_I64, _I64, _I32, _F32), Scores)
+OUTPUT = types.NamedTuple((_TABLE, _TABLE, _TABLE, _I64, _U8, _BITS, _I64), Output)
+WORK = types.NamedTuple((_I64, _I64, _I64, _F64, _U8, _U8, _I32, _I32, _I32, _I64), Work)
+
+START = types.int64(MEMORY, _I32, types.int64, types.int64, STEP_TYPE, STEP_TYPE)
+RUN = types.int64(
+    MEMORY, _I64, _F64, EVENTS, GUESSES, SCORES, WORK, OUTPUT, STEP_TYPE, STEP_TYPE, STEP_TYPE, STEP_TYPE
+)

@@ -1,0 +1,172 @@
+"""Read-ahead: rank a prediction at its moment, merge its rows, issue what is absent (semantics 3, 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import replay.arena as ar
+import replay.engine.frame as fr
+from replay.engine.move import issue
+from replay.jit import inline
+from replay.router import pick
+
+
+@inline
+def rank_row(m, layer, low, high, boosted, ids, scores, count, protect, bonus, rank1, experts, work, out):
+    """Picks of one shortlisted row against the residency of this moment."""
+    if boosted:
+        table = m[ar.SLOT_OF] + layer * experts
+        for i in range(low, high):
+            s = m[table + ids[i]]
+            work.resident[i - low] = s >= 0 and m[s + ar.STATE] == ar.RESIDENT
+    return pick(scores, ids, low, high, work.resident, work.taken, count, protect, bonus, rank1, out)
+
+
+@inline
+def merge(m, w, g, events, guesses, settings, rates, work):
+    """Merged candidates of a prediction in ``work.merged``: best rank, then raw score, then id. Returns how many."""
+    experts, count = settings[fr.EXPERTS], settings[fr.COUNT_K]
+    target = guesses.target[g]
+    ranked = np.int64(0)
+    rows = np.int64(0)
+    width = max(count, 1)
+    for i in range(guesses.first[g], guesses.last[g]):
+        if guesses.row[i] >= events.rows_used[w]:
+            continue
+        low, high = guesses.offsets[guesses.list[i]], guesses.offsets[guesses.list[i] + 1]
+        place = work.place[rows * (width + 1) :]
+        place[width] = rank_row(
+            m, target, low, high, settings[fr.BOOSTED], guesses.ids, guesses.scores, count, settings[fr.PROTECT],
+            rates[fr.BONUS], rates[fr.RANK1], experts, work, place,
+        )  # fmt: skip
+        rows += 1
+    work.stamp[0] += 1
+    stamp = work.stamp[0]
+    for rank in range(count):
+        start = ranked
+        for r in range(rows):
+            at = r * (width + 1)
+            if rank >= work.place[at + width]:
+                continue
+            position = work.place[at + rank]
+            e = np.int64(guesses.ids[position])
+            score = np.float64(guesses.scores[position])
+            if work.mark[e] == stamp:
+                before = np.int64(-1)
+                for j in range(start, ranked):
+                    if work.merged[j] == e:
+                        before = j
+                if before < 0 or work.best[before] >= score:
+                    continue
+                for j in range(before, ranked - 1):
+                    work.merged[j] = work.merged[j + 1]
+                    work.best[j] = work.best[j + 1]
+                ranked -= 1
+            work.mark[e] = stamp
+            j = ranked
+            while j > start and (
+                work.best[j - 1] < score or (work.best[j - 1] == score and work.merged[j - 1] > e)
+            ):
+                work.merged[j] = work.merged[j - 1]
+                work.best[j] = work.best[j - 1]
+                j -= 1
+            work.merged[j] = e
+            work.best[j] = score
+            ranked += 1
+    return ranked
+
+
+@inline
+def spare(m, layer, count, scope, experts, work):
+    """What a guess must not evict: the target layer's experts, or with scope ``layer`` those of its own list."""
+    m[ar.NOW] += 1
+    if scope == 0:
+        m[ar.AVOID] = layer
+        return
+    table = m[ar.SLOT_OF] + layer * experts
+    for i in range(count):
+        s = m[table + work.merged[i]]
+        if s >= 0:
+            m[s + ar.PIN] = m[ar.NOW]
+
+
+@inline
+def guess(m, w, g, events, guesses, settings, rates, work, out, victim, touch):
+    """Act on one prediction: rank, merge, skip what is there, issue the rest."""
+    layers, experts = settings[fr.LAYERS], settings[fr.EXPERTS]
+    layer = guesses.target[g]
+    row = w * layers + layer
+    first = guesses.first[g]
+    if first < guesses.last[g] and guesses.row[first] >= events.rows_used[w]:
+        return
+    if settings[fr.READ_AHEAD] == fr.ORACLE:
+        count = np.int64(0)
+        for i in range(events.want_offsets[row], events.want_offsets[row + 1]):
+            work.merged[count] = events.wants[i]
+            count += 1
+    else:
+        count = merge(m, w, g, events, guesses, settings, rates, work)
+    spare(m, layer, count, settings[fr.SCOPE], experts, work)
+    for i in range(count):
+        number = layer * experts + work.merged[i]
+        s = m[m[ar.SLOT_OF] + number]
+        if s < 0:
+            issue(m, number, layer, row, settings[fr.LOGGING], out, victim)
+        elif settings[fr.TOUCH] and m[s + ar.STATE] == ar.RESIDENT and touch(m, m[s + ar.OF_PART], s):
+            m[ar.TICK] += 1
+            m[s + ar.USED_AT] = m[ar.TICK]
+    m[ar.AVOID] = -1
+
+
+@inline
+def stream(m, layer, row, settings, work, out, victim):
+    """Prefill ``stream``: read the layer's most used absent experts ahead, right before its event."""
+    experts = settings[fr.EXPERTS]
+    cap = settings[fr.STREAM]
+    if cap == fr.STREAM_DEFAULT:
+        cap = 128 if layer >= 40 else 256
+    order = np.empty(experts, np.int64)
+    for e in range(experts):
+        order[e] = -m[m[ar.USES] + layer * experts + e] * experts + e
+    order.sort()
+    absent = np.int64(0)
+    count = np.int64(0)
+    for i in range(experts):
+        if absent >= cap:
+            break
+        e = order[i] % experts
+        work.merged[count] = e
+        count += 1
+        if m[m[ar.SLOT_OF] + layer * experts + e] < 0:
+            absent += 1
+            work.taken[e] = 1
+        else:
+            work.taken[e] = 0
+    spare(m, layer, count, settings[fr.SCOPE], experts, work)
+    for i in range(count):
+        e = work.merged[i]
+        if work.taken[e]:
+            issue(m, layer * experts + e, layer, row, settings[fr.LOGGING], out, victim)
+    m[ar.AVOID] = -1
+
+
+@inline
+def mark_hot(m, count, stamp):
+    """Mark the ``count`` most recent residents of every part as hot for this prefill window."""
+    m[ar.HOTNOW] = stamp
+    for i in range(m[ar.PART_COUNT]):
+        p = m[ar.PARTS] + ar.PART * i
+        ticks = np.empty(m[p + ar.COUNT], np.int64)
+        n = np.int64(0)
+        for s in range(m[p + ar.FIRST], m[p + ar.FRESH], ar.SLOT):
+            if m[s + ar.STATE] == ar.RESIDENT:
+                ticks[n] = m[s + ar.USED_AT]
+                n += 1
+        if n > count:
+            ticks.sort()
+            floor = ticks[n - count] if count > 0 else np.int64(1) << 62
+        else:
+            floor = np.int64(0)
+        for s in range(m[p + ar.FIRST], m[p + ar.FRESH], ar.SLOT):
+            if m[s + ar.STATE] == ar.RESIDENT and m[s + ar.USED_AT] >= floor:
+                m[s + ar.HOT] = stamp

@@ -1,0 +1,227 @@
+"""Moves of slots: load, hit, issue, retire, reclaim, limbo (semantics 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import replay.arena as ar
+import replay.engine.frame as fr
+from replay.arena import give_free, link_tail, take_free, unlink
+from replay.jit import inline
+
+
+@inline
+def log(out, operation, argument):
+    """Append a row to the event log."""
+    n = out.filled[0]
+    if n < out.log.shape[0]:
+        out.log[n, 0] = operation
+        out.log[n, 1] = argument
+    out.filled[0] = n + 1
+
+
+@inline
+def find_victim(m, p, key, victim):
+    """Evict a victim of a part; hot experts only when nothing else is (semantics 4). -1: none."""
+    s = victim(m, p, key)
+    if s < 0 and m[ar.HOTNOW] >= 0:
+        hot = m[ar.HOTNOW]
+        m[ar.HOTNOW] = -1
+        s = victim(m, p, key)
+        m[ar.HOTNOW] = hot
+    if s >= 0:
+        old = m[s + ar.KEY]
+        m[m[ar.SLOT_OF] + m[old + ar.NUMBER]] = -1
+        m[s + ar.HOT] = 0
+        m[p + ar.COUNT] -= 1
+        m[p + ar.USED] -= m[old + ar.BYTES]
+    return s
+
+
+@inline
+def place(m, p, s, key, layer, state):
+    """Put an expert into a slot."""
+    m[s + ar.KEY] = key
+    m[s + ar.OF_PART] = p
+    m[s + ar.LAYER] = layer
+    m[s + ar.STATE] = state
+    m[m[ar.SLOT_OF] + m[key + ar.NUMBER]] = s
+    m[p + ar.USED] += m[key + ar.BYTES]
+
+
+@inline
+def publish(m, p, s, enter):
+    """Enter a slot into the eviction order as a fresh load (its own claim with it where ar.OWN is set)."""
+    m[s + ar.STATE] = ar.RESIDENT
+    m[p + ar.COUNT] += 1
+    m[ar.TICK] += 1
+    m[s + ar.USED_AT] = m[ar.TICK]
+    enter(m, p, s)
+
+
+@inline
+def trim(m, p, victim):
+    """Evict in victim order until a byte budget fits or nothing is left to evict."""
+    while m[p + ar.USED] > m[p + ar.BUDGET]:
+        s = find_victim(m, p, np.int64(-1), victim)
+        if s < 0:
+            break
+        give_free(m, p, s)
+
+
+@inline
+def retire_counts(m, out, cell, key):
+    """Count a read-ahead that nobody claimed, at its target layer."""
+    out.counts[cell, fr.RETIRED] += 1
+    out.counts[cell, fr.RETIRED_BYTES] += m[key + ar.BYTES]
+
+
+@inline
+def leave_speculation(m, p, s):
+    """Take a slot out of speculation."""
+    unlink(m, s)
+    m[p + ar.PART_SPECULATIVE] -= 1
+    m[ar.SPECULATIVE] -= 1
+
+
+@inline
+def reclaim(m, p, base, logging, out):
+    """Slot for a demand miss without a victim: limbo, then unwanted speculation, lowest slot first; or -1."""
+    if m[p + ar.PART_LIMBO] > 0:
+        for s in range(m[p + ar.FIRST], m[p + ar.FRESH], ar.SLOT):
+            if m[s + ar.STATE] == ar.LIMBO:
+                m[p + ar.PART_LIMBO] -= 1
+                m[ar.LIMBO_SLOTS] -= 1
+                m[p + ar.USED] -= m[m[s + ar.KEY] + ar.BYTES]
+                return s
+    if m[p + ar.PART_SPECULATIVE] > 0:
+        for s in range(m[p + ar.FIRST], m[p + ar.FRESH], ar.SLOT):
+            if m[s + ar.STATE] == ar.SPECULATION and m[s + ar.WANTED] != m[ar.EVENT]:
+                key = m[s + ar.KEY]
+                leave_speculation(m, p, s)
+                m[m[ar.SLOT_OF] + m[key + ar.NUMBER]] = -1
+                m[p + ar.USED] -= m[key + ar.BYTES]
+                retire_counts(m, out, base + m[s + ar.LAYER], key)
+                if logging:
+                    log(out, fr.OP_RETIRE, m[key + ar.NUMBER])
+                return s
+    return np.int64(-1)
+
+
+@inline
+def load(m, number, layer, base, logging, out, enter, victim):
+    """Load a missing expert and claim it. Returns its slot, or -1 where the arena cannot hold the event."""
+    key = m[ar.KEYS] + ar.KEY_SIZE * number
+    p = m[key + ar.KEY_PART]
+    s = take_free(m, p)
+    if s < 0:
+        s = find_victim(m, p, key, victim)
+    if s < 0:
+        s = reclaim(m, p, base, logging, out)
+        if s < 0:
+            return s
+    place(m, p, s, key, layer, ar.RESIDENT)
+    m[s + ar.HOT] = 0
+    m[s + ar.PIN] = m[ar.NOW]
+    publish(m, p, s, enter)
+    row = base + layer
+    out.counts[row, fr.MISSES] += 1
+    out.counts[row, fr.DEMAND_BYTES] += m[key + ar.BYTES]
+    if logging:
+        log(out, fr.OP_DEMAND, number)
+    return s
+
+
+@inline
+def hit(m, s, row, logging, out, enter, claim):
+    """Claim a present expert: an arena hit, or the first use of a read-ahead. Returns the outcome."""
+    p = m[s + ar.OF_PART]
+    if m[s + ar.STATE] == ar.RESIDENT:
+        m[ar.TICK] += 1
+        m[s + ar.USED_AT] = m[ar.TICK]
+        claim(m, p, s)
+        out.counts[row, fr.HITS] += 1
+        return 1
+    key = m[s + ar.KEY]
+    leave_speculation(m, p, s)
+    publish(m, p, s, enter)
+    out.counts[row, fr.PREFETCH_HITS] += 1
+    out.counts[row, fr.CLAIMED_BYTES] += m[key + ar.BYTES]
+    if logging:
+        log(out, fr.OP_CLAIM, m[key + ar.NUMBER])
+    return 2
+
+
+@inline
+def issue(m, number, layer, row, logging, out, victim):
+    """Read one guess ahead: a free slot or a victim turns speculative, or the guess is dropped."""
+    key = m[ar.KEYS] + ar.KEY_SIZE * number
+    p = m[key + ar.KEY_PART]
+    if m[ar.BYTES_BOUND]:
+        while m[p + ar.USED] + m[key + ar.BYTES] > m[p + ar.BUDGET]:
+            s = find_victim(m, p, np.int64(-1), victim)
+            if s < 0:
+                out.counts[row, fr.DROPPED] += 1
+                return
+            give_free(m, p, s)
+    s = take_free(m, p)
+    if s < 0:
+        s = find_victim(m, p, np.int64(-1), victim)
+        if s < 0:
+            out.counts[row, fr.DROPPED] += 1
+            return
+    place(m, p, s, key, layer, ar.SPECULATION)
+    m[s + ar.HOT] = 0
+    m[s + ar.WANTED] = -1
+    link_tail(m, m[ar.SPEC_LISTS] + 2 * layer, s)
+    m[p + ar.PART_SPECULATIVE] += 1
+    m[ar.SPECULATIVE] += 1
+    m[ar.PEAK_SPECULATIVE] = max(m[ar.PEAK_SPECULATIVE], m[ar.SPECULATIVE])
+    out.counts[row, fr.ISSUED] += 1
+    out.counts[row, fr.ISSUED_BYTES] += m[key + ar.BYTES]
+    if logging:
+        log(out, fr.OP_ISSUE, number)
+
+
+@inline
+def retire_layer(m, layer, row, split, logging, out):
+    """Step 4: unwanted speculation of the layer goes to the new limbo generation, or is free at once."""
+    lists = m[ar.SPEC_LISTS] + 2 * layer
+    s = m[lists + ar.NEXT]
+    while s != lists:
+        after = m[s + ar.NEXT]
+        key, p = m[s + ar.KEY], m[s + ar.OF_PART]
+        leave_speculation(m, p, s)
+        m[m[ar.SLOT_OF] + m[key + ar.NUMBER]] = -1
+        retire_counts(m, out, row, key)
+        if logging:
+            log(out, fr.OP_RETIRE, m[key + ar.NUMBER])
+        if split:
+            m[s + ar.STATE] = ar.LIMBO
+            m[s + ar.GENERATION] = m[ar.EVENT]
+            m[m[ar.NEW] + m[ar.NEW_COUNT]] = s
+            m[ar.NEW_COUNT] += 1
+            m[p + ar.PART_LIMBO] += 1
+            m[ar.LIMBO_SLOTS] += 1
+        else:
+            m[p + ar.USED] -= m[key + ar.BYTES]
+            give_free(m, p, s)
+        s = after
+    m[ar.NEW_GENERATION] = m[ar.EVENT]
+    m[ar.PEAK_LIMBO] = max(m[ar.PEAK_LIMBO], m[ar.LIMBO_SLOTS])
+
+
+@inline
+def turn_limbo(m):
+    """After an event: free the old generation's slots that were not reclaimed; new becomes old."""
+    for i in range(m[ar.OLD_COUNT]):
+        s = m[m[ar.OLD] + i]
+        if m[s + ar.STATE] == ar.LIMBO and m[s + ar.GENERATION] == m[ar.OLD_GENERATION]:
+            p = m[s + ar.OF_PART]
+            m[p + ar.PART_LIMBO] -= 1
+            m[ar.LIMBO_SLOTS] -= 1
+            m[p + ar.USED] -= m[m[s + ar.KEY] + ar.BYTES]
+            give_free(m, p, s)
+    m[ar.OLD], m[ar.NEW] = m[ar.NEW], m[ar.OLD]
+    m[ar.OLD_COUNT], m[ar.NEW_COUNT] = m[ar.NEW_COUNT], 0
+    m[ar.OLD_GENERATION] = m[ar.NEW_GENERATION]

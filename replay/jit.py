@@ -1,0 +1,128 @@
+"""The one door to numba: compiled kernels whose cache follows the package's sources.
+
+numba's own cache index watches the file of the cached function only; an edit in a file that the
+function calls into leaves a stale result behind, and a changed bounds-check flag is ignored. Here every
+kernel is cached in a folder named by a hash of all sources of this package, numba's version and its
+flags, so that any edit starts a fresh folder.
+
+Three decorators:
+
+- ``kernel(signature)``: a driver, compiled at import with an explicit signature and cached on disk.
+- ``step``: an eviction step of signature ``STEP``; a first-class function that drivers take as argument.
+- ``inline``: a small function used inside kernels, compiled with its callers and not cached by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+from numba.core import config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FLAGS = ("BOUNDSCHECK", "DISABLE_JIT", "OPT", "CPU_NAME", "CPU_FEATURES", "ENABLE_AVX", "DEBUGINFO")
+KEEP_DAYS = 30
+
+MEMORY = types.Array(types.int64, 1, "C")
+"""The arena's memory (see :mod:`replay.arena`): one flat int64 array that holds every record."""
+
+STEP = types.int64(MEMORY, types.int64, types.int64)
+"""Signature of an eviction step: ``step(memory, part, slot_or_key) -> int64``."""
+
+STEP_TYPE = types.FunctionType(STEP)
+
+
+def source_key() -> str:
+    """Hash of everything a compiled kernel depends on: sources, numba version, flags.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
+    """
+    digest = hashlib.sha256(numba.__version__.encode())
+    for flag in FLAGS:
+        digest.update(f"{flag}={getattr(config, flag, None)};".encode())
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> str | None:
+    """Folder of this build's compiled kernels, made where needed; older builds are cleared.
+
+    Returns
+    -------
+    str or None
+        None where no folder can be written: kernels are then compiled anew in every process.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    for parent in (Path(base) / "moe-replay", Path(tempfile.gettempdir()) / f"moe-replay-{_owner()}"):
+        folder = parent / source_key()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            os.utime(folder)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError:
+            continue
+        _clear_old(parent)
+        return str(folder)
+    return None
+
+
+def _owner() -> str:
+    return str(os.getuid()) if hasattr(os, "getuid") else "user"
+
+
+def _clear_old(parent: Path) -> None:
+    limit = time.time() - KEEP_DAYS * 86400
+    for old in parent.iterdir():
+        try:
+            if old.stat().st_mtime < limit:
+                shutil.rmtree(old, ignore_errors=True)
+        except OSError:
+            continue
+
+
+_FOLDER = cache_folder()
+
+
+def kernel(signature: Any) -> Callable[[F], F]:
+    """Compile with an explicit signature; cached on disk; runs without the interpreter lock."""
+    return _compile(signature, no_cfunc_wrapper=True)
+
+
+def _compile(signature: Any, **options: bool) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        saved = config.CACHE_DIR
+        config.CACHE_DIR = _FOLDER or ""
+        try:
+            compiled: F = numba.njit(signature, cache=_FOLDER is not None, nogil=True, **options)(function)
+        finally:
+            config.CACHE_DIR = saved
+        return compiled
+
+    return decorate
+
+
+def step(function: F) -> F:
+    """Compile an eviction step of signature ``STEP``: ``int64(memory, part, slot_or_key)``."""
+    return _compile(STEP)(function)
+
+
+def inline(function: F) -> F:
+    """Compile a function that only kernels call; it becomes part of its callers."""
+    compiled: F = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return compiled

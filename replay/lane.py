@@ -1,0 +1,277 @@
+"""A lane: one policy at one bound, with the state that it carries from chunk to chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import replay.engine.frame as fr
+from replay.arena import Plan, build
+from replay.chunk import Demand, Prepared, no_guesses
+from replay.engine.loop import run_chunk, start_layer
+from replay.evict import load as load_eviction
+from replay.resolve import Resolved
+from replay.semantics import ENGINE_CAPS, Semantics
+
+if TYPE_CHECKING:
+    from replay.trace import Trace
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a lane needs to know of a trace.
+
+    Attributes
+    ----------
+    layers, experts, top_k : int
+    sizes : int64[L, E]
+        Bytes of every expert.
+    classes : uint8[L, E]
+    widest : int
+        Rows of the widest window.
+    """
+
+    layers: int
+    experts: int
+    top_k: int
+    sizes: NDArray[np.int64]
+    classes: NDArray[np.uint8]
+    widest: int
+
+    @classmethod
+    def of(cls, trace: Trace) -> Shape:
+        """Read the shape off an open trace."""
+        meta, rows = trace.meta, trace.windows.rows
+        widest = int(rows.max()) if len(rows) else 1
+        return cls(meta.layers, meta.experts, meta.top_k, trace.sizes, trace.classes, widest)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a replay stopped: the arena cannot hold one event."""
+
+    window: int
+    layer: int
+    size_class: int
+    slots: int
+    needed: int
+
+    def __str__(self) -> str:
+        of_class = f", class {self.size_class}" if self.size_class > 0 else ""
+        return (
+            f"window {self.window}, layer {self.layer}{of_class}: the arena's {self.slots} slots cannot hold one event "
+            f"that wants {self.needed} experts; give more slots"
+        )
+
+
+def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: str) -> NDArray[np.int64]:
+    s = np.zeros(fr.SETTINGS, np.int64)
+    s[fr.LAYERS], s[fr.EXPERTS], s[fr.TOP_K] = shape.layers, shape.experts, shape.top_k
+    s[fr.CELL] = fr.SEQUENTIAL if semantics.cell == "sequential" else fr.ATOMIC
+    s[fr.ORDER] = fr.BY_ROWS if semantics.order == "rows" else fr.BY_ID
+    s[fr.SPLIT], s[fr.SCOPE] = semantics.split, semantics.scope == "layer"
+    s[fr.STREAM] = {None: fr.STREAM_OFF, ENGINE_CAPS: fr.STREAM_DEFAULT}.get(
+        semantics.stream, semantics.stream
+    )
+    s[fr.PROMPT_HOT] = -1 if semantics.prompt_hot is None else semantics.prompt_hot
+    s[fr.READ_AHEAD] = fr.NOTHING
+    if policy.ranking is not None:
+        rank = policy.ranking
+        s[fr.READ_AHEAD], s[fr.COUNT_K], s[fr.PROTECT] = fr.RANKED, min(rank.k, shape.experts), rank.p
+        s[fr.BOOSTED] = any(boost > 0 for boost in rank.boosts)
+    elif policy.spec.read_ahead.name == "oracle":
+        s[fr.READ_AHEAD] = fr.ORACLE
+    s[fr.TOUCH] = policy.touch
+    s[fr.ROUTES] = fr.REROUTED if routes == "rerouted" else fr.RECORDED
+    s[fr.ROUTE_PROTECT], s[fr.DRAFT_MOCE] = policy.router.p, policy.router.draft_moce
+    return s
+
+
+def _rates(policy: Resolved) -> NDArray[np.float64]:
+    rates = np.zeros(fr.RATES)
+    if policy.ranking is not None:
+        rates[fr.BONUS], rates[fr.RANK1] = policy.ranking.b, policy.ranking.r1
+    rates[fr.ROUTE_BONUS], rates[fr.ROUTE_RANK1] = policy.router.b, policy.router.r1
+    return rates
+
+
+class Lane:
+    """One policy at one bound.
+
+    Parameters
+    ----------
+    shape : Shape
+    plan : Plan
+        The bound, cut into parts.
+    policy : Resolved
+    semantics : Semantics
+    routes : str
+        ``recorded`` or ``rerouted``.
+    rows_used : int64[windows], optional
+        Rows of every window of the trace that count (draft retention); all where None.
+    log, got, residents : bool
+        Keep the event log, every lookup's outcome, the residents before every event.
+
+    Attributes
+    ----------
+    failure : Failure or None
+        Why the lane stopped; a stopped lane ignores further chunks.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        plan: Plan,
+        policy: Resolved,
+        semantics: Semantics,
+        routes: str = "recorded",
+        rows_used: NDArray[np.int64] | None = None,
+        *,
+        log: bool = False,
+        got: bool = False,
+        residents: bool = False,
+    ) -> None:
+        self.shape, self.policy, self.semantics, self.routes, self.rows_used = (
+            shape,
+            policy,
+            semantics,
+            routes,
+            rows_used,
+        )
+        evict = policy.spec.evict
+        self.steps = load_eviction(evict.name)
+        options = policy.values[evict.name]
+        self.memory = build(plan, shape.sizes, self.steps.words(plan, shape, options))
+        self.steps.setup(self.memory, options)
+        self.settings = _settings(shape, policy, semantics, routes)
+        self.settings[fr.LOGGING] = log
+        self.rates = _rates(policy)
+        self.got, self.residents = got, residents
+        self.failure: Failure | None = None
+        self._work: fr.Work | None = None
+
+    def demand(self) -> Demand:
+        """What this lane reads of the scores."""
+        rank, mode = self.policy.ranking, self.settings[fr.READ_AHEAD]
+        rerouted = self.routes == "rerouted"
+        router = self.policy.router
+        most = max(router.b * (2 if router.draft_moce else 1), router.r1, 0.0)
+        return Demand(
+            guesses=mode == fr.RANKED,
+            picks=int(self.settings[fr.COUNT_K]),
+            reach=max((0.0, *rank.boosts)) if rank is not None else 0.0,
+            moments=mode == fr.ORACLE,
+            router=rerouted,
+            router_picks=self.shape.top_k if rerouted else 0,
+            router_reach=most if rerouted else 0.0,
+        )
+
+    def start(self, snapshots: dict[int, NDArray[np.int32]]) -> None:
+        """Insert the first resident snapshot of each layer (start ``recorded``)."""
+        for layer in sorted(snapshots):
+            start_layer(
+                self.memory, snapshots[layer], layer, self.shape.experts, self.steps.enter, self.steps.victim
+            )
+
+    def step(self, prepared: Prepared, next_use: NDArray[np.int64] | None = None) -> fr.Output | None:
+        """Play one chunk.
+
+        Returns
+        -------
+        Output or None
+            What the chunk wrote; None where the lane has stopped.
+        """
+        if self.failure is not None:
+            return None
+        windows = len(prepared.prefill)
+        used = None
+        if self.rows_used is not None:
+            used = np.ascontiguousarray(
+                self.rows_used[prepared.first_window : prepared.first_window + windows]
+            )
+        events = prepared.events(used, next_use)
+        mode = self.settings[fr.READ_AHEAD]
+        guesses = no_guesses(windows, self.shape.layers)
+        if mode != fr.NOTHING:
+            guesses = prepared.guesses if mode == fr.RANKED else prepared.moments
+        out = self._output(events, guesses, windows)
+        self.settings[fr.FIRST_WINDOW] = prepared.first_window
+        s = self.steps
+        stopped = run_chunk(
+            self.memory, self.settings, self.rates, events, guesses, prepared.router, self._room(events), out,
+            s.enter, s.claim, s.victim, s.touch,
+        )  # fmt: skip
+        if stopped:
+            self.failure = Failure(*(int(x) for x in out.failure[fr.FAIL_WINDOW :]))
+            return None
+        if out.filled[0] > len(out.log) > 0:
+            raise AssertionError("event log overflow")
+        return out
+
+    def _room(self, events: fr.Events) -> fr.Work:
+        """Scratch space, wide enough for this chunk."""
+        shape = self.shape
+        width = max(int(np.diff(events.pick_offsets).max(initial=0)), shape.top_k)
+        picks = shape.widest * width
+        if self._work is None or len(self._work.occurrence) < picks:
+            places = shape.widest * (max(int(self.settings[fr.COUNT_K]), shape.top_k) + 2)
+            e = shape.experts + 1
+            self._work = fr.Work(
+                place=np.zeros(places, np.int64),
+                mark=np.zeros(e, np.int64),
+                merged=np.zeros(e, np.int64),
+                best=np.zeros(e, np.float64),
+                resident=np.zeros(e, np.uint8),
+                taken=np.zeros(e, np.uint8),
+                wants=np.zeros(e, np.int32),
+                order=np.zeros(e, np.int32),
+                occurrence=np.zeros(picks, np.int32),
+                stamp=np.zeros(1, np.int64),
+            )
+        return self._work
+
+    def _output(self, events: fr.Events, guesses: fr.Guesses, windows: int) -> fr.Output:
+        cells = windows * self.shape.layers
+        sequential = self.semantics.cell == "sequential"
+        lookups = len(events.picks) if sequential else len(events.wants)
+        log = self._log_room(events, guesses, windows) if self.settings[fr.LOGGING] else 0
+        return fr.Output(
+            counts=np.zeros((cells, len(fr.COUNTERS)), np.int64),
+            peaks=np.zeros((windows, 2), np.int64),
+            log=np.empty((log, 2), np.int64),
+            filled=np.zeros(2, np.int64),
+            got=np.zeros(lookups if self.got else 0, np.uint8),
+            residents=np.zeros((cells if self.residents else 0, self.shape.experts), np.uint8),
+            failure=np.zeros(6, np.int64),
+        )
+
+    def _log_room(self, events: fr.Events, guesses: fr.Guesses, windows: int) -> int:
+        """Rows that the event log of a chunk can need at most."""
+        shape, s = self.shape, self.settings
+        cells = windows * shape.layers
+        issued = 0
+        if s[fr.READ_AHEAD] == fr.ORACLE:
+            issued = len(guesses.target) * min(
+                shape.experts, int(np.diff(events.want_offsets).max(initial=0))
+            )
+        elif s[fr.READ_AHEAD] == fr.RANKED:
+            rows = guesses.last - guesses.first
+            issued = int(np.minimum(rows * s[fr.COUNT_K], shape.experts).sum())
+        if s[fr.STREAM] != fr.STREAM_OFF:
+            issued += int(events.prefill.sum()) * shape.layers * shape.experts
+        wanted = len(events.picks) if s[fr.CELL] == fr.SEQUENTIAL or s[fr.ROUTES] else len(events.wants)
+        rows_k = int(events.rows_used.sum()) * shape.layers * shape.top_k if s[fr.ROUTES] else 0
+        return windows + 3 * cells + 2 * issued + wanted + rows_k + 16
+
+
+def combine(lanes: list[Lane]) -> Demand:
+    """What a run's lanes together read of the scores."""
+    every: list[Demand] = [lane.demand() for lane in lanes]
+
+    def most(name: str) -> Any:
+        return max(getattr(each, name) for each in every)
+
+    return Demand(**{name: most(name) for name in Demand.__dataclass_fields__})

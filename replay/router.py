@@ -1,0 +1,248 @@
+"""The router's rule (semantics 2): which experts a row picks, and with what weights.
+
+One kernel, :func:`pick`, serves selection (rerouted routes, audits) and read-ahead ranking (semantics 3).
+It works on a *shortlist*: the row's candidates sorted by descending score, ties by ascending id. A
+shortlist that holds every expert whose boosted score reaches the K-th best raw score is exact (see
+:func:`shortlist_dense`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from replay.jit import inline, kernel
+
+WEIGHT_FLOOR = 2.0**-14
+
+I32, I64, F32, F64 = types.int32, types.int64, types.float32, types.float64
+SCORES_2D = types.Array(F32, 2, "C", readonly=True)
+SCORES_1D = types.Array(F32, 1, "C", readonly=True)
+IDS = types.Array(I32, 1, "C", readonly=True)
+OFFSETS = types.Array(I64, 1, "C", readonly=True)
+
+
+@inline
+def pick(scores, ids, low, high, resident, taken, count, protect, bonus, rank1, out):
+    """Pick up to ``count`` experts of one row from its shortlist ``[low, high)``.
+
+    Ranks 0 .. protect-1 take the best raw score (ranks 1.. boosted by ``rank1`` where rank1 > 0 and
+    protect > 1); later ranks the best score boosted by ``bonus`` for residents, or by ``rank1`` where
+    bonus <= 0. Sums are in double, ties go to the lowest id.
+
+    Parameters
+    ----------
+    scores, ids : float32[m], int32[m]
+        Shortlists of many rows: descending score, then ascending id.
+    resident : uint8[n]
+        Whether entry ``low + i`` is resident; read only where a boost may apply.
+    taken : uint8[n]
+        Work space.
+    out : int64[count]
+        Receives the picked positions (indices into ``scores``), in rank order.
+
+    Returns
+    -------
+    int
+        Picks made: fewer than ``count`` where the shortlist is shorter.
+    """
+    n = high - low
+    count = min(count, n)
+    late = rank1 if rank1 > 0.0 and protect > 1 else 0.0
+    boost = bonus if bonus > 0.0 else late
+    if late == 0.0 and (boost == 0.0 or protect >= count):
+        for i in range(count):
+            out[i] = low + i
+        return count
+    for i in range(n):
+        taken[i] = 0
+    first = np.int64(0)
+    for rank in range(count):
+        extra = (late if rank > 0 else 0.0) if rank < protect else boost
+        while taken[first]:
+            first += 1
+        best = first
+        if extra > 0.0:
+            best_score = np.float64(scores[low + first]) + (extra if resident[first] else 0.0)
+            for i in range(first + 1, n):
+                reach = np.float64(scores[low + i]) + extra
+                if reach < best_score:
+                    break
+                if taken[i]:
+                    continue
+                score = reach if resident[i] else np.float64(scores[low + i])
+                if score > best_score or (score == best_score and ids[low + i] < ids[low + best]):
+                    best, best_score = np.int64(i), score
+        taken[best] = 1
+        out[rank] = low + best
+    return count
+
+
+@inline
+def _insert(scores, ids, low, high, score, expert):
+    """Insert into a sorted shortlist ``[low, high)``: descending score, ascending id."""
+    i = high
+    while i > low and (scores[i - 1] < score or (scores[i - 1] == score and ids[i - 1] > expert)):
+        scores[i] = scores[i - 1]
+        ids[i] = ids[i - 1]
+        i -= 1
+    scores[i] = score
+    ids[i] = expert
+
+
+@kernel(types.Tuple((I64[::1], I32[::1], F32[::1]))(SCORES_2D, I64, F64))
+def shortlist_dense(scores, count, reach):
+    """Shortlists of dense rows: every expert that a boost up to ``reach`` could bring among the best.
+
+    Parameters
+    ----------
+    scores : float32[n, E]
+        One score an expert; -inf is never listed.
+    count : int
+        Most picks that any policy makes of a row.
+    reach : float
+        Largest boost that any policy gives.
+
+    Returns
+    -------
+    offsets : int64[n + 1]
+    ids : int32[m]
+    scores : float32[m]
+        Row i is ``offsets[i]:offsets[i + 1]``, sorted for :func:`pick`.
+    """
+    n, experts = scores.shape
+    count = min(count, experts)
+    offsets = np.zeros(n + 1, np.int64)
+    room = max(n * min(experts, 2 * count + 8), experts)
+    ids, out = np.empty(room, np.int32), np.empty(room, np.float32)
+    top = np.empty(max(count, 1), np.float32)
+    at = np.int64(0)
+    for row in range(n):
+        if at + experts > room:
+            more = max(2 * room, at + experts)
+            wider_ids, wider_out = np.empty(more, np.int32), np.empty(more, np.float32)
+            wider_ids[:at], wider_out[:at] = ids[:at], out[:at]
+            ids, out, room = wider_ids, wider_out, more
+        top[:] = -np.inf
+        floor = np.float32(-np.inf)
+        for e in range(experts):
+            score = scores[row, e]
+            if score > floor:
+                i = count - 1
+                while i > 0 and top[i - 1] < score:
+                    top[i] = top[i - 1]
+                    i -= 1
+                top[i] = score
+                floor = top[count - 1]
+        kth = np.float64(floor)
+        low = at
+        for e in range(experts):
+            score = scores[row, e]
+            if score > -np.inf and np.float64(score) + reach >= kth:
+                _insert(out, ids, low, at, score, e)
+                at += 1
+        offsets[row + 1] = at
+    return offsets, ids[:at].copy(), out[:at].copy()
+
+
+@kernel(types.Tuple((I64[::1], I32[::1], F32[::1]))(OFFSETS, IDS, SCORES_1D))
+def shortlist_sparse(offsets, experts, scores):
+    """Shortlists of sparse rows: each row's entries sorted for :func:`pick`, -inf left out."""
+    n = offsets.shape[0] - 1
+    out_offsets = np.zeros(n + 1, np.int64)
+    ids, out = np.empty(len(scores), np.int32), np.empty(len(scores), np.float32)
+    at = np.int64(0)
+    for row in range(n):
+        low = at
+        for i in range(offsets[row], offsets[row + 1]):
+            if scores[i] > -np.inf:
+                _insert(out, ids, low, at, scores[i], experts[i])
+                at += 1
+        out_offsets[row + 1] = at
+    return out_offsets, ids[:at].copy(), out[:at].copy()
+
+
+@kernel(
+    I64[:, ::1](OFFSETS, IDS, SCORES_1D, types.Array(types.uint8, 2, "C", readonly=True), I64, I64, F64, F64)
+)
+def _pick_rows(offsets, ids, scores, resident, count, protect, bonus, rank1):
+    n, experts = resident.shape
+    out = np.full((n, max(count, 1)), -1, np.int64)
+    flags, taken = np.empty(experts, np.uint8), np.empty(experts, np.uint8)
+    places = np.empty(max(count, 1), np.int64)
+    for row in range(n):
+        low, high = offsets[row], offsets[row + 1]
+        for i in range(low, high):
+            flags[i - low] = resident[row, ids[i]]
+        got = pick(scores, ids, low, high, flags, taken, count, protect, bonus, rank1, places)
+        for i in range(got):
+            out[row, i] = ids[places[i]]
+    return out
+
+
+def route(
+    scores: NDArray[np.floating],
+    resident: NDArray[np.bool_],
+    count: int,
+    protect: int = 0,
+    bonus: float = 0.0,
+    rank1: float = 0.0,
+    draft: bool = False,
+) -> NDArray[np.int64]:
+    """Experts that the router picks for each row (semantics 2).
+
+    Parameters
+    ----------
+    scores : float[n, E]
+        Router scores before any bonus.
+    resident : bool[n, E]
+        Published residents just before routing.
+    count : int
+        Picks of each row.
+    protect, bonus, rank1 : int, float, float
+        Protected width p, resident bonus b, rank-1 bonus r1.
+    draft : bool
+        Rows are draft rows under ``draft_moce``: 2b, p = 1, r1 ignored.
+
+    Returns
+    -------
+    int64[n, count]
+        Expert ids in rank order; -1 where no finite score is left.
+
+    Examples
+    --------
+    >>> z = -0.1 * np.arange(512)[None, :]
+    >>> held = np.zeros((1, 512), bool)
+    >>> held[0, 6:20] = True
+    >>> route(z, held, 10, protect=3, bonus=0.85)[0].tolist()
+    [0, 1, 2, 6, 7, 8, 9, 10, 11, 3]
+    """
+    if draft:
+        protect, bonus, rank1 = 1, 2 * bonus, 0.0
+    dense = np.ascontiguousarray(scores, np.float32)
+    offsets, ids, short = shortlist_dense(dense, count, max(bonus, rank1, 0.0))
+    flags = np.ascontiguousarray(resident, np.uint8)
+    return _pick_rows(offsets, ids, short, flags, count, protect, float(bonus), float(rank1))
+
+
+def weights(scores: NDArray[np.floating], picks: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Weights of picked experts: unboosted softmax, renormalised over the chosen set (semantics 2).
+
+    Parameters
+    ----------
+    scores : float[n, E]
+        Router scores before any bonus.
+    picks : int64[n, k]
+        Chosen experts; -1 gets weight 0.
+
+    Returns
+    -------
+    float64[n, k]
+        The sum over the chosen set is floored at 2^-14 before the division.
+    """
+    z = np.asarray(scores, np.float64)
+    exp = np.exp(z - z.max(axis=1, keepdims=True))
+    probability = exp / exp.sum(axis=1, keepdims=True)
+    chosen = np.take_along_axis(probability, np.maximum(picks, 0), axis=1) * (picks >= 0)
+    return chosen / np.maximum(chosen.sum(axis=1, keepdims=True), WEIGHT_FLOOR)

@@ -1,0 +1,130 @@
+"""The options of a replay's semantics (semantics 4): what a run states and a result carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from replay.errors import InputError, nearest
+
+SCOPES = ("global", "layer")
+ORDERS = ("id", "rows")
+CELLS = ("atomic", "sequential")
+ROUTES = ("recorded", "rerouted")
+ENGINE_CAPS = -1
+"""Prefill ``stream`` without a cap: 256 experts a layer, 128 from layer 40 on."""
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """How events are played.
+
+    Attributes
+    ----------
+    scope : str
+        ``global``: one arena; ``layer``: one for each layer.
+    split : bool
+        Unwanted speculation goes to limbo (True) or is freed at once (False).
+    order : str
+        ``id``: hits, then misses, ascending; ``rows``: one pass in the order of each expert's last occurrence.
+    cell : str
+        ``atomic``: an event's unique experts together; ``sequential``: every occurrence a lookup of its own.
+    start : str
+        ``cold`` or ``recorded`` (the first resident snapshot of each layer).
+    warm : int
+        Windows that replay uncounted.
+    stream : int or None
+        Prefill ``stream``: most experts read ahead for each layer; -1 = the engine's defaults; None = ``demand``.
+    prompt_hot : int or None
+        Most recent residents of each class that a prefill window spares; None = off.
+    """
+
+    scope: str = "global"
+    split: bool = True
+    order: str = "id"
+    cell: str = "atomic"
+    start: str = "cold"
+    warm: int = 0
+    stream: int | None = None
+    prompt_hot: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("scope", self.scope, SCOPES),
+            ("order", self.order, ORDERS),
+            ("cell", self.cell, CELLS),
+            ("start", self.start, ("cold", "recorded")),
+        ):
+            if value not in known:
+                raise InputError(f"--{name} {value}: no such {name}; {nearest(str(value), known)}")
+        if self.prompt_hot is not None and self.prompt_hot < 0:
+            raise InputError(f"--prompt-hot {self.prompt_hot}: expected a whole number of at least 0")
+
+    def describe(self) -> dict[str, Any]:
+        """The options as the command line writes them."""
+        prefill = {None: "demand", ENGINE_CAPS: "stream"}.get(self.stream, f"stream:{self.stream}")
+        return {
+            "scope": self.scope,
+            "split": self.split,
+            "order": self.order,
+            "cell": self.cell,
+            "start": f"warm:{self.warm}" if self.warm else self.start,
+            "prefill": prefill,
+            "prompt_hot": self.prompt_hot,
+        }
+
+
+def _count(text: str, option: str, example: str) -> int:
+    if not text.isdecimal() or len(text) > 15:
+        raise InputError(f"{option}: {text!r} is not a whole number; write {example}")
+    return int(text)
+
+
+def parse_start(text: str) -> tuple[str, int]:
+    """Read ``--start``: ``cold``, ``recorded`` or ``warm:N``.
+
+    Returns
+    -------
+    tuple of str and int
+        The start, and the windows that replay uncounted.
+
+    Examples
+    --------
+    >>> parse_start("warm:16")
+    ('cold', 16)
+    """
+    name, colon, number = text.partition(":")
+    if name == "warm" and colon:
+        return "cold", _count(number, f"--start {text}", "warm:16")
+    if name in ("cold", "recorded") and not colon:
+        return name, 0
+    raise InputError(
+        f"--start {text}: expected cold, recorded or warm:N; {nearest(name, ('cold', 'recorded', 'warm:N'))}"
+    )
+
+
+def parse_prefill(text: str) -> int | None:
+    """Read ``--prefill``: ``demand`` (None), ``stream`` (the engine's defaults) or ``stream:CAP``.
+
+    Examples
+    --------
+    >>> parse_prefill("stream:64"), parse_prefill("stream"), parse_prefill("demand")
+    (64, -1, None)
+    """
+    name, colon, number = text.partition(":")
+    if name == "demand" and not colon:
+        return None
+    if name == "stream":
+        if not colon:
+            return ENGINE_CAPS
+        return _count(number, f"--prefill {text}", "stream:256")
+    raise InputError(
+        f"--prefill {text}: expected demand, stream or stream:CAP; {nearest(name, ('demand', 'stream'))}"
+    )
+
+
+def parse_routes(text: str) -> Literal["recorded", "rerouted"]:
+    """Read ``--routes``."""
+    if text not in ROUTES:
+        raise InputError(f"--routes {text}: no such routes; {nearest(text, ROUTES)}")
+    return text  # type: ignore[return-value]

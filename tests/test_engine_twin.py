@@ -1,0 +1,201 @@
+"""The event loop against the slow twin, exactly: random traces over every combination of options."""
+
+import os
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from replay.arena import plan_bytes, plan_slots
+from replay.chunk import prepare
+from replay.engine.frame import COUNTERS
+from replay.lane import Lane, Shape, combine
+from replay.policy import show_value
+from replay.resolve import resolve
+from replay.semantics import Semantics, parse_prefill, parse_start
+from replay.spec import parse
+from tests.slow.arena import ArenaTooSmall
+from tests.slow.make import Case, draw_case
+from tests.slow.result import COUNTERS as SLOW_COUNTERS
+from tests.slow.trace import SlowTrace
+from tests.slow.twin import replay_slow
+
+CASES = int(os.environ.get("REPLAY_TWIN_CASES", "600"))
+
+
+def lists(rows, dtype=np.int32):
+    """Flat values and offsets of ragged rows."""
+    offsets = np.concatenate(([0], np.cumsum([len(r) for r in rows]))).astype(np.int64)
+    return SimpleNamespace(values=np.array([x for r in rows for x in r], dtype), offsets=offsets)
+
+
+def score_rows(rows, dense, experts):
+    """Score rows {(w, row, layer): (issued_after, {e: z})} as the reader gives them."""
+    keys = sorted(rows)
+    array = np.array(keys, np.int64).reshape(-1, 3)
+    after = np.array([rows[k][0] for k in keys], np.int64)
+    if dense:
+        values = np.full((len(keys), experts), -np.inf, np.float32)
+        for i, k in enumerate(keys):
+            for e, z in rows[k][1].items():
+                values[i, e] = z
+        offsets = np.arange(len(keys) + 1, dtype=np.int64) * experts
+        return SimpleNamespace(
+            window=array[:, 0], row=array[:, 1], layer=array[:, 2], issued_after=after, offsets=offsets,
+            scores=values.ravel(), experts=None,
+        )  # fmt: skip
+    ids = lists([list(rows[k][1]) for k in keys])
+    values = lists([list(rows[k][1].values()) for k in keys], np.float32).values
+    return SimpleNamespace(
+        window=array[:, 0], row=array[:, 1], layer=array[:, 2], issued_after=after, offsets=ids.offsets,
+        scores=values, experts=ids.values,
+    )  # fmt: skip
+
+
+def chunks(trace: SlowTrace, size: int, dense: bool):
+    """Cut a slow trace into chunks of ``size`` windows."""
+    for w0 in range(0, len(trace.windows), size):
+        w1 = min(w0 + size, len(trace.windows))
+        rows = [trace.windows[w].rows for w in range(w0, w1)]
+        picks = [
+            trace.picks[w, r, layer]
+            for w in range(w0, w1)
+            for r in range(trace.windows[w].rows)
+            for layer in range(trace.layers)
+        ]
+        inside = {k: v for k, v in trace.candidates.items() if w0 <= k[0] < w1}
+        scored = {k: (0, v) for k, v in trace.router_scores.items() if w0 <= k[0] < w1 and v is not None}
+        yield SimpleNamespace(
+            w0=w0,
+            w1=w1,
+            row_start=np.concatenate(([0], np.cumsum(rows))).astype(np.int64),
+            selections=lists(picks),
+            candidates=score_rows(inside, dense, trace.experts) if trace.has_candidates else None,
+            router_scores=score_rows(scored, dense, trace.experts) if scored else None,
+        )
+
+
+def spec_text(case: Case) -> str:
+    """The spec of a case, as a user would write it; router settings included."""
+    s = case.spec
+    options = [f"{n}={getattr(s, n)}" for n in ("k", "p", "b", "r1") if getattr(s, n) is not None]
+    options += ["touch=1"] if s.touch else []
+    evict = [f"{k}={show_value(v)}" for k, v in s.evict_options.items()]
+    text = s.prefetch + (":" + ",".join(options) if options else "")
+    return text + "+" + s.evict + (":" + ",".join(evict) if evict else "")
+
+
+def table(trace: SlowTrace, mapping, dtype):
+    """A dictionary by (layer, expert) as an array."""
+    return np.array([[mapping[la, e] for e in range(trace.experts)] for la in range(trace.layers)], dtype)
+
+
+def make_lane(case: Case, **keep) -> Lane:
+    """The lane of a case."""
+    trace, options = case.trace, case.options
+    classes = table(trace, trace.classes, np.uint8)
+    meta = SimpleNamespace(
+        policy={"prefetch": trace.prefetch},
+        router=SimpleNamespace(
+            protect=trace.protect, bonus=trace.bonus, r1_bonus=trace.r1_bonus, draft_moce=trace.draft_moce
+        ),
+    )
+    shape = Shape(
+        trace.layers, trace.experts, trace.top_k, table(trace, trace.sizes, np.int64), classes,
+        max(w.rows for w in trace.windows),
+    )  # fmt: skip
+    by_layer = options.scope == "layer"
+    if options.budget is not None:
+        plan = plan_bytes(trace.layers, trace.experts, options.budget, by_layer)
+    else:
+        count = int(classes.max()) + 1
+        if any(isinstance(k, tuple) for k in options.slots):
+            slots = np.array(
+                [[options.slots.get((la, c), 0) for la in range(trace.layers)] for c in range(count)],
+                np.int64,
+            )
+        else:
+            slots = np.array([options.slots.get(c, 0) for c in range(count)], np.int64)
+        plan = plan_slots(classes, slots, by_layer)
+    start, warm = parse_start(options.start)
+    semantics = Semantics(
+        options.scope, options.split, options.order, options.cell, start, warm, parse_prefill(options.prefill),
+        options.prompt_hot or None,
+    )  # fmt: skip
+    used = None
+    if options.rows_used:
+        used = np.array([options.rows_used.get(w, x.rows) for w, x in enumerate(trace.windows)], np.int64)
+    lane = Lane(shape, plan, resolve(parse(spec_text(case)), meta), semantics, options.routes, used, **keep)
+    if start == "recorded":
+        first = {}
+        for w, la in sorted(trace.residents):
+            first.setdefault(la, np.array(trace.residents[w, la], np.int32))
+        lane.start(first)
+    return lane
+
+
+def play(case: Case, lane: Lane, size: int, dense: bool):
+    """Run a lane over a case; yields (chunk, prepared, output) until it stops."""
+    trace = case.trace
+    demand = combine([lane])
+    prefill = np.array([w.prefill for w in trace.windows], bool)
+    for chunk in chunks(trace, size, dense):
+        ready = prepare(
+            chunk, trace.layers, trace.experts, prefill[chunk.w0 : chunk.w1], demand, trace.has_candidates
+        )
+        out = lane.step(ready)
+        if out is None:
+            return
+        yield chunk, ready, out
+
+
+def compare_case(seed: int) -> str:
+    """Compare one case; returns what it exercised."""
+    case = draw_case(seed)
+    slow, too_small = None, False
+    try:
+        slow = replay_slow(case.trace, case.spec, case.options)
+    except ArenaTooSmall:
+        too_small = True
+    lane = make_lane(case, residents=True, log=seed % 2 == 0)
+    rng = np.random.default_rng(seed)
+    size, dense = int(rng.integers(1, 20)), bool(rng.integers(2))
+    got = []
+    for chunk, _, out in play(case, lane, size, dense):
+        got.append((chunk, out))
+    assert (lane.failure is not None) == too_small, (seed, lane.failure)
+    if too_small:
+        return "too small"
+    layers = case.trace.layers
+    for chunk, out in got:
+        for w in range(chunk.w0, chunk.w1):
+            for la in range(layers):
+                row = (w - chunk.w0) * layers + la
+                if w >= case.options.warm:
+                    fast = dict(zip(COUNTERS, out.counts[row].tolist(), strict=True))
+                    expected = slow.counters[w, la]
+                    assert {n: fast[n] for n in SLOW_COUNTERS} == expected, (
+                        seed,
+                        w,
+                        la,
+                        spec_text(case),
+                        case.options,
+                    )
+                residents = np.flatnonzero(out.residents[row]).tolist()
+                assert residents == slow.residents[w, la], (seed, w, la, spec_text(case), case.options)
+            if w >= case.options.warm:
+                assert tuple(out.peaks[w - chunk.w0]) == slow.peaks[w], (
+                    seed,
+                    w,
+                    "peaks",
+                    spec_text(case),
+                    case.options,
+                )
+    return case.options.cell
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_counters_equal_the_twin(block):
+    """Counters of every event, residents before it and peaks equal the twin's on random cases."""
+    seen = [compare_case(seed) for seed in range(block * CASES // 10, (block + 1) * CASES // 10)]
+    assert seen.count("too small") < len(seen) // 2
