@@ -88,8 +88,12 @@ BYTES = 2
 KEY_PART = 3
 NUMBER = 4  # layer * experts + expert
 NEXT_USE = 5  # look-ahead policies: next event that wants it
-GHOST, NOTE = 6, 7  # the policy's own
-KEY_SIZE = 8
+TRANSIENT = 6  # event whose miss of it its policy declined to keep
+GHOST, NOTE, MARK = 7, 8, 9  # the policy's own
+KEY_SIZE = 10
+
+DECLINED = -2
+"""What a policy's ``victim`` returns where it would rather not keep the expert that is missed."""
 
 FAR = np.int64(1) << 62
 """Next use of an expert that no later event wants."""
@@ -247,6 +251,7 @@ def build(
     m[records + KEY_PART] = part_at[plan.part_of]
     m[records + NUMBER] = np.arange(keys)
     m[records + NEXT_USE] = FAR
+    m[records + TRANSIENT] = -1
     return m
 
 

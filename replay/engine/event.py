@@ -148,7 +148,7 @@ def play_atomic(m, layer, first_row, wants, low, high, experts, logging, keep, o
         for i in range(low, high):
             if m[table + wants[i]] >= 0:
                 continue
-            if load(m, base + wants[i], layer, first_row, logging, out, enter, victim) < 0:
+            if load(m, base + wants[i], layer, first_row, logging, out, enter, victim) == -1:
                 return np.int64(wants[i])
     return np.int64(-1)
 
@@ -162,7 +162,7 @@ def play_in_order(m, layer, first_row, count, experts, logging, out, work, enter
         s = m[m[ar.SLOT_OF] + base + e]
         if s >= 0:
             hit(m, s, first_row + layer, logging, out, enter, claim)
-        elif load(m, base + e, layer, first_row, logging, out, enter, victim) < 0:
+        elif load(m, base + e, layer, first_row, logging, out, enter, victim) == -1:
             return np.int64(e)
     return np.int64(-1)
 
@@ -178,9 +178,12 @@ def play_sequential(m, layer, first_row, count, experts, logging, keep, at, out,
         outcome = 0
         if s >= 0:
             outcome = hit(m, s, first_row + layer, logging, out, enter, claim)
+        elif m[m[ar.KEYS] + ar.KEY_SIZE * (base + e) + ar.TRANSIENT] == m[ar.EVENT]:
+            out.counts[first_row + layer, fr.HITS] += 1
+            outcome = 1
         else:
             s = load(m, base + e, layer, first_row, logging, out, enter, victim)
-            if s < 0:
+            if s == -1:
                 return np.int64(e)
             if m[ar.BYTES_BOUND]:
                 trim(m, m[s + ar.OF_PART], victim)

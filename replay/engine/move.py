@@ -22,9 +22,9 @@ def log(out, operation, argument):
 
 @inline
 def find_victim(m, p, key, victim):
-    """Evict a victim of a part; hot experts only when nothing else is (semantics 4). -1: none."""
+    """Evict a victim of a part; hot experts only when nothing else is (semantics 4). -1: none; or ``DECLINED``."""
     s = victim(m, p, key)
-    if s < 0 and m[ar.HOTNOW] >= 0:
+    if s == -1 and m[ar.HOTNOW] >= 0:
         hot = m[ar.HOTNOW]
         m[ar.HOTNOW] = -1
         s = victim(m, p, key)
@@ -110,20 +110,27 @@ def reclaim(m, p, base, logging, out):
 
 @inline
 def load(m, number, layer, base, logging, out, enter, victim):
-    """Load a missing expert and claim it. Returns its slot, or -1 where the arena cannot hold the event."""
+    """Load a missing expert and claim it.
+
+    Returns its slot; ``DECLINED`` where the policy reads it into a transient slot that is gone at the event's
+    end; -1 where the arena cannot hold the event.
+    """
     key = m[ar.KEYS] + ar.KEY_SIZE * number
     p = m[key + ar.KEY_PART]
     s = take_free(m, p)
     if s < 0:
         s = find_victim(m, p, key, victim)
-    if s < 0:
+    if s == -1:
         s = reclaim(m, p, base, logging, out)
         if s < 0:
             return s
-    place(m, p, s, key, layer, ar.RESIDENT)
-    m[s + ar.HOT] = 0
-    m[s + ar.PIN] = m[ar.NOW]
-    publish(m, p, s, enter)
+    if s >= 0:
+        place(m, p, s, key, layer, ar.RESIDENT)
+        m[s + ar.HOT] = 0
+        m[s + ar.PIN] = m[ar.NOW]
+        publish(m, p, s, enter)
+    else:
+        m[key + ar.TRANSIENT] = m[ar.EVENT]
     row = base + layer
     out.counts[row, fr.MISSES] += 1
     out.counts[row, fr.DEMAND_BYTES] += m[key + ar.BYTES]

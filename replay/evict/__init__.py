@@ -6,7 +6,8 @@ A policy's file holds its declaration ``POLICY`` and four steps of signature ``S
   ``m[OWN]`` the load's own claim follows at once and is part of this step.
 - ``claim(m, p, s)``: a hit.
 - ``victim(m, p, key)``: choose a slot for which :func:`replay.arena.eligible` holds, take it out of the order,
-  return it; -1 where there is none. ``key`` is the expert to be loaded, -1 for a guess or a trim.
+  return it; -1 where there is none; ``DECLINED`` where the policy would rather not keep ``key``. ``key`` is the
+  address of the expert to be loaded, -1 for a guess or a trim. It is asked only when no slot is free.
 - ``touch(m, p, s)``: a guess found ``s`` resident; returns 1 where that made it more recent.
 
 and, where it needs them, ``setup(m, options)`` (write options into the parts) and
