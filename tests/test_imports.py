@@ -250,3 +250,16 @@ def test_the_machine_patterns_match(what: str, text: str) -> None:
 def test_files_stay_small_enough(root: Path, tracked: list[Path]) -> None:
     large = [path.relative_to(root) for path in tracked if path.stat().st_size > 3_000_000]
     assert not large, f"at most 3 MB a file: {large}"
+
+
+def test_the_package_loads_its_names_on_first_use() -> None:
+    import replay
+
+    for name in replay.__all__:
+        assert getattr(replay, name) is not None
+    assert dir(replay) == sorted(replay.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'open_tracee'"):
+        replay.open_tracee  # noqa: B018
+    script = "import sys, replay; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert not {each for each in loaded.split() if each.startswith("replay.")}

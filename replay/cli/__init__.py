@@ -25,6 +25,7 @@ from replay.errors import ReplayError, nearest
 
 # name on the command line, module, function (or typer.Typer for a command with subcommands)
 COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("drafts", "replay.cli.drafts", "drafts"),
     ("policies", "replay.cli.policies", "policies"),
     ("query", "replay.cli.query", "query"),
 )
@@ -130,21 +131,29 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
+def _drop_stdout() -> None:
+    """Point stdout nowhere, so that what is still buffered cannot fail again as Python exits."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _guarded(action: Callable[[], Any]) -> int:
-    """Run the command line's action and turn whatever ends it into an exit code."""
+    """Run an action and turn whatever ends it into an exit code."""
     try:
-        code = action()
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        action()
+        return 0
+    except typer.Exit as done:
+        return done.exit_code
     except ReplayError as problem:
         return _fail(str(problem), problem.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, EOFError, typer.Abort):
         return _fail("interrupted", 130)
     except BrokenPipeError:
         # the reader of our output went away: quiet, and the code that the signal would have given
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return 128 + 13
     except OSError as problem:
+        _drop_stdout()
         return _fail(_os_error(problem), 2)
     except MemoryError:
         return _fail("out of memory; replay fewer policies or capacities at once", 2)
@@ -153,6 +162,16 @@ def _guarded(action: Callable[[], Any]) -> int:
             return _fail(_usage(problem), 2)
         traceback.print_exc()
         return _fail(f"a defect of this program ({type(problem).__name__}); please report it", 3)
+
+
+def _invoke(arguments: list[str]) -> None:
+    """Run the command that the arguments name; what ends it is the caller's to handle."""
+    command = typer.main.get_command(build())
+    try:
+        with command.make_context("replay", arguments) as context:
+            command.invoke(context)
+    finally:
+        sys.stdout.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,9 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    return _guarded(
-        lambda: typer.main.get_command(build()).main(args=given, prog_name="replay", standalone_mode=False)
-    )
+    return _guarded(lambda: _invoke(given))
 
 
 def entry() -> None:

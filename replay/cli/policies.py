@@ -156,7 +156,7 @@ def _explain(texts: Iterable[str], trace: "Trace | None", as_json: bool) -> None
         switches = row["switches"]
         given = " ".join(f"{name}={value}" for name, value in (switches or {}).items())
         typer.echo(
-            f"  switches: {'no engine runs this' if switches is None else given or 'none: the default'}"
+            f"  switches: {'the engine has no such policy' if switches is None else given or 'none: the default'}"
         )
         if row.get("lacking"):
             typer.echo(f"  this trace: {row['lacking']}")

@@ -1,5 +1,6 @@
 """``replay query``: SQL over the tables of a run, which it can read and nothing else."""
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -134,16 +135,16 @@ def fetch(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str],
     """
     import duckdb
 
-    allowed = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
     try:
         statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type not in allowed:
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise InputError("query: expected one SELECT; tables of a run are read-only")
         result = connection.execute(statements[0])
         return [each[0] for each in result.description or []], result.fetchall()
     except duckdb.Error as problem:
         reason = str(problem).strip().splitlines()[0]
-        hint = '; the column is written "window", in quotes' if 'near "window"' in reason else ""
+        bare = isinstance(problem, duckdb.ParserException) and re.search(r'(?<!")\bwindow\b(?!")', sql, re.I)
+        hint = '; the column is written "window", in quotes' if bare else ""
         tables = ", ".join(dict.fromkeys(row[0] for row in _tables(connection)))
         raise InputError(f"query: {reason}{hint}; tables: {tables}") from None
 
