@@ -3,9 +3,9 @@
 from replay.trace.chunk import Chunk, ResidentRows, Scores, Windows
 from replay.trace.columns import Lists
 from replay.trace.failure import Failure
+from replay.trace.file import TableInfo
 from replay.trace.meta import Meta, RouterMeta
 from replay.trace.reader import Trace, open_trace
-from replay.trace.stream import TableInfo
 from replay.trace.writer import TraceWriter, write_trace
 
 __all__ = [

@@ -1,7 +1,8 @@
 """What a reader refuses in any table's rows: nulls, values, keys and their order.
 
-Every check asks one cheap question of a whole array first and looks for the rows only when the answer is bad. The
-reader raises at the first failure that is told; validation collects them all: same checks, another sink.
+Every check asks one cheap question of a whole array first and looks for the rows only when the answer is
+bad. The reader raises at the first failure that is told; validation collects them all: same checks, another
+sink.
 """
 
 from __future__ import annotations
@@ -53,14 +54,39 @@ class Report:
         expected: str,
         found: Callable[[int], str],
         fix: str,
-    ) -> bool:
-        """Tell a failure for every row of a block where the mask ``where`` is true; say whether there was none."""
+    ) -> None:
+        """Tell a failure for every row of a block where a mask is true."""
         rows = np.flatnonzero(where)
+        if len(rows) == 0:
+            return
         kept = max(KEPT - self.counts[reason], 0)
         for row in rows[:kept]:
             self.one(reason, block.key(int(row)), expected, found(int(row)), fix)
         self.counts[reason] += len(rows[kept:])
-        return len(rows) == 0
+
+
+class Reports:
+    """Makes the reports of a trace's tables, all with one sink, and keeps them.
+
+    Parameters
+    ----------
+    sink : Sink
+        Told about every failure.
+
+    Attributes
+    ----------
+    made : list of Report
+        The reports, in the order they were asked for.
+    """
+
+    def __init__(self, sink: Sink):
+        self.sink = sink
+        self.made: list[Report] = []
+
+    def of(self, file: object, table: str) -> Report:
+        """Make the report of a table's file."""
+        self.made.append(Report(str(file), table, self.sink))
+        return self.made[-1]
 
 
 @dataclass
@@ -90,7 +116,7 @@ class Frame:
     by_layer: bool = False
 
 
-def check_values(block: Block, report: Report) -> bool:
+def check_values(block: Block, report: Report) -> np.ndarray | None:
     """Check that nothing is null that must not be, and that values fit the declared types.
 
     Parameters
@@ -102,43 +128,40 @@ def check_values(block: Block, report: Report) -> bool:
 
     Returns
     -------
-    bool
-        True where every row can be looked at further.
+    numpy.ndarray of bool or None
+        Which rows can be looked at further; None: all of them.
     """
-    sound = True
+    wrong: list[np.ndarray] = []
     for name, column in block.columns.items():
         declared = block.table.column(name)
         if column.valid is not None and not declared.nullable:
+            wrong.append(~column.valid)
             expected = f"a value in {name}"
-            sound &= report.rows(
-                block, "null", ~column.valid, expected, lambda _: "null", "write every value"
-            )
+            report.rows(block, "null", wrong[-1], expected, lambda _: "null", "write every value")
         if isinstance(column, Lists):
             if column.holes is not None:
-                holed = np.isin(np.arange(block.rows), column.row_of(column.holes))
+                wrong.append(np.isin(np.arange(block.rows), column.row_of(column.holes)))
                 expected = f"no null inside the list {name}"
-                sound &= report.rows(
-                    block, "null-item", holed, expected, lambda _: "one", "leave the item out"
-                )
+                report.rows(block, "null-item", wrong[-1], expected, lambda _: "one", "leave the item out")
         elif declared.type in INTEGERS:
-            sound &= _check_span(block, report, name, column, declared.type)
-    return sound
+            outside = _check_span(block, report, name, column, declared.type)
+            wrong += [] if outside is None else [outside]
+    return ~np.any(wrong, axis=0) if wrong else None
 
 
-def _check_span(block: Block, report: Report, name: str, column: Flat, type: str) -> bool:
+def _check_span(block: Block, report: Report, name: str, column: Flat, type: str) -> np.ndarray | None:
     values = column.values
     largest = INTEGERS[type] if name == "output_hash" else min(INTEGERS[type], 2**63 - 1)
     least = -INTEGERS[type] - 1 if type.startswith("int") else 0
-    if len(values) == 0 or (int(values.min()) >= least and int(values.max()) <= largest):
-        return True
+    if int(values.min()) >= least and int(values.max()) <= largest:
+        return None
     outside = (values > largest) | ((values < least) if values.dtype.kind == "i" else False)
     expected = f"{name} from {least} to {largest}"
-    return report.rows(
-        block, "value", outside, expected, lambda row: str(values[row]), "write what was recorded, unsigned"
-    )
+    report.rows(block, "value", outside, expected, _telling(values), "write what was recorded, unsigned")
+    return outside
 
 
-def check_key(block: Block, frame: Frame, report: Report) -> bool:
+def check_key(block: Block, frame: Frame, report: Report) -> None:
     """Check that the key names windows, layers, experts and rows that there are.
 
     Parameters
@@ -149,43 +172,34 @@ def check_key(block: Block, frame: Frame, report: Report) -> bool:
         What there is.
     report : Report
         Told what is wrong.
-
-    Returns
-    -------
-    bool
-        True where every key is sound.
     """
-    sound = True
     limits = {"layer": frame.layers, "expert": frame.experts}
     if frame.rows is not None:
         limits["window"] = len(frame.rows)
     for name in block.table.key:
         values = block.columns[name].values
         limit = limits.get(name)
-        if limit is None or len(values) == 0 or int(values.max()) < limit:
-            continue
-        sound &= report.rows(
-            block,
-            f"unknown-{name}",
-            values >= limit,
-            f"{name} below {limit}",
-            lambda row, values=values: f"{values[row]}",
-            "correct it, or what trace.json and windows say",
-        )
-    if sound and frame.rows is not None and block.table.key[1] in ("row", "step"):
-        name = block.table.key[1]
+        if limit is not None and int(values.max()) >= limit:
+            fix = "correct it, or what trace.json and windows say"
+            expected = f"{name} below {limit}"
+            report.rows(block, f"unknown-{name}", values >= limit, expected, _telling(values), fix)
+    name = block.table.key[1]
+    if frame.rows is not None and name in ("row", "step"):
+        window = block.flat("window").values
         values = block.flat(name).values.astype(np.int64)
-        rows = frame.rows[block.flat("window").values]
-        of_row = "rows are counted from 0" if name == "row" else "draft j is row j+1"
-        sound = report.rows(
+        rows = frame.rows[np.minimum(window, len(frame.rows) - 1)]
+        report.rows(
             block,
             "unknown-row",
-            values + (name == "step") >= rows,
-            f"a row of the window ({of_row})",
+            (values + (name == "step") >= rows) & (window < len(frame.rows)),
+            "a row of the window" + (" (draft j is row j+1)" if name == "step" else ""),
             lambda row: f"{name} {values[row]} in a window of {rows[row]} rows",
             "correct it, or windows.rows",
         )
-    return sound
+
+
+def _telling(values: np.ndarray) -> Callable[[int], str]:
+    return lambda row: f"{values[row]}"
 
 
 def pack_key(block: Block) -> np.ndarray:
@@ -213,7 +227,7 @@ def pack_key(block: Block) -> np.ndarray:
     return packed
 
 
-def check_order(block: Block, previous: int | None, report: Report) -> int | None:
+def check_order(block: Block, previous: int | None, report: Report) -> int:
     """Check that rows are sorted by their key and that no key comes twice.
 
     Parameters
@@ -227,34 +241,21 @@ def check_order(block: Block, previous: int | None, report: Report) -> int | Non
 
     Returns
     -------
-    int or None
-        Packed key of the last row; None where the order does not hold.
+    int
+        Packed key of the last row.
     """
     packed = pack_key(block)
-    before = np.empty_like(packed)
-    before[1:] = packed[:-1]
-    before[:1] = packed[:1] - np.uint64(1) if previous is None else previous
-    bad = packed <= before
-    if previous is None:
-        bad[:1] = False
-    if not bad.any():
-        return int(packed[-1]) if block.rows else previous
+    falls, same = np.zeros(block.rows, bool), np.zeros(block.rows, bool)
+    falls[1:], same[1:] = packed[1:] < packed[:-1], packed[1:] == packed[:-1]
+    if previous is not None:
+        falls[0], same[0] = packed[0] < previous, packed[0] == previous
     names = ", ".join(block.table.key)
-    same = packed == before
-    report.rows(
-        block,
-        "duplicate",
-        bad & same,
-        f"one row for each {names}",
-        lambda _: "another of this key",
-        "write each key once",
-    )
-    report.rows(
-        block,
-        "unsorted",
-        bad & ~same,
-        f"rows sorted by {names}",
-        lambda _: "a row after a later one",
-        "sort the table before writing it",
-    )
-    return None
+    if same.any():
+        expected = f"one row for each {names}"
+        report.rows(
+            block, "duplicate", same, expected, lambda _: "another of this key", "write each key once"
+        )
+    if falls.any():
+        expected = f"rows sorted by {names}"
+        report.rows(block, "unsorted", falls, expected, lambda _: "a row after a later one", "sort the table")
+    return int(packed[-1])

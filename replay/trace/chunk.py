@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from replay.trace.columns import Block, Flat, Lists
+
+_SCORED = ("candidates", "router_scores")
+_CELLS = 2**24  # scores of one table that a chunk may hold, where its windows allow
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,8 @@ class Chunk:
     residents : ResidentRows or None
         Their rows, as far as the table covers the windows.
     tables : dict of dict of numpy.ndarray
-        The other tables asked for: a column's array by its name. Integers are int64 (-1 where null), floats float64
-        (NaN where null), texts objects (None where null).
+        The other tables asked for: a column's array by its name. Integers are int64 (-1 where null), floats
+        float64 (NaN where null), texts objects (None where null).
     """
 
     w0: int
@@ -166,7 +169,7 @@ def join_lists(parts: Sequence[Block], name: str, dtype: type) -> Lists:
     columns = [part.lists(name) for part in parts]
     if len(columns) == 1:
         return Lists(columns[0].values.astype(dtype, copy=False), columns[0].offsets)
-    values = np.empty(sum(len(column.values) for column in columns), dtype)
+    values: np.ndarray = np.empty(sum(len(column.values) for column in columns), dtype)
     offsets = np.zeros(sum(part.rows for part in parts) + 1, np.int64)
     row = item = 0
     for column in columns:
@@ -201,7 +204,7 @@ def beside(parts: Sequence[Block], name: str, picks: Lists, dtype: type, unknown
     joined = join_lists(parts, name, dtype)
     if len(joined.values) == len(picks.values):
         return joined.values
-    values = np.full(len(picks.values), unknown, dtype)
+    values: np.ndarray = np.full(len(picks.values), unknown, dtype)
     known = np.repeat(joined.lengths > 0, picks.lengths)
     values[known] = joined.values
     return values
@@ -259,3 +262,42 @@ def _issued_after(part: Block) -> np.ndarray:
     column = part.flat("issued_after")
     stored = column.values.astype(np.int64)
     return stored if column.valid is None else np.where(column.valid, stored, default)
+
+
+def ranges(
+    rows: np.ndarray,
+    tables: Collection[str],
+    cells: int,
+    max_rows: int = 4096,
+    max_windows: int | None = None,
+) -> Iterator[tuple[int, int]]:
+    """Cut the windows into ranges for chunks.
+
+    Parameters
+    ----------
+    rows : numpy.ndarray of int64
+        Rows of each window.
+    tables : collection of str
+        The tables that will be read.
+    cells : int
+        Experts of all layers: scores of a dense row.
+    max_rows, max_windows : int, optional
+        Most window rows, and windows, of a range; at least one window is in it.
+
+    Yields
+    ------
+    tuple of int
+        First window, and the one after the last.
+    """
+    scored = any(name in tables for name in _SCORED)
+    if scored:
+        max_rows = min(max_rows, _CELLS // cells)
+    count = max_windows or (64 if scored else 512)
+    ends = np.cumsum(rows)
+    first = 0
+    while first < len(ends):
+        before = int(ends[first - 1]) if first else 0
+        fitting = int(np.searchsorted(ends, before + max_rows, side="right"))
+        stop = min(max(fitting, first + 1), first + count, len(ends))
+        yield first, stop
+        first = stop

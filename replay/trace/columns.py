@@ -19,7 +19,8 @@ class Flat:
     Attributes
     ----------
     values : numpy.ndarray
-        One a row, in the stored type; 0 (NaN for floats) where null. Texts are codes into ``names``, -1 where null.
+        One a row, in the stored type; 0 (NaN for floats) where null. Texts are codes into ``names``, -1
+        where null.
     valid : numpy.ndarray of bool or None
         False where null; None: no nulls.
     names : tuple of str or None
@@ -29,6 +30,10 @@ class Flat:
     values: np.ndarray
     valid: np.ndarray | None = None
     names: tuple[str, ...] | None = None
+
+    def where(self, mask: np.ndarray) -> Flat:
+        """Take the rows where a mask is true."""
+        return Flat(self.values[mask], None if self.valid is None else self.valid[mask], self.names)
 
     def part(self, start: int, stop: int) -> Flat:
         """Take rows start .. stop, without a copy."""
@@ -60,6 +65,12 @@ class Lists:
     def lengths(self) -> np.ndarray:
         """Items of each row, int64."""
         return np.diff(self.offsets)
+
+    def where(self, mask: np.ndarray) -> Lists:
+        """Take the rows where a mask is true, without nulls."""
+        lengths = self.lengths
+        offsets = np.concatenate([[0], np.cumsum(lengths[mask])])
+        return Lists(self.values[np.repeat(mask, lengths)], offsets)
 
     def part(self, start: int, stop: int) -> Lists:
         """Take rows start .. stop, items without a copy."""
@@ -109,6 +120,11 @@ class Block:
         column = self.columns[name]
         assert isinstance(column, Lists)
         return column
+
+    def where(self, mask: np.ndarray) -> Block:
+        """Take the rows where a mask is true."""
+        columns = {name: column.where(mask) for name, column in self.columns.items()}
+        return Block(self.table, self.first, int(mask.sum()), columns)
 
     def part(self, start: int, stop: int) -> Block:
         """Take rows start .. stop."""

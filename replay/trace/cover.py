@@ -1,4 +1,4 @@
-"""What a reader refuses in whole windows: rows and layers that are missing, matches and residents that cannot be."""
+"""What a reader refuses in whole windows: missing rows and layers, matches and residents that cannot be."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_windows(
     _check_whole(keys, frame, rows, first, report, TRACE[name].required)
     if name == "drafts":
         _check_matched(keys, join(parts, "matched").astype(bool), first, report)
-    if name == "residents" and frame.slots is not None:
+    if name == "residents" and frame.slots is not None and not report.counts["unknown-expert"]:
         _check_slots(keys, join_lists(parts, "experts", np.int32), frame, first, stop - first, report)
 
 
@@ -113,8 +113,8 @@ def _check_slots(
 ) -> None:
     """Check that no window shows more residents than the engine had slots.
 
-    A layer gains residents only at its own event, so the snapshots of one window cannot add up to more than the
-    slots that were in use when it began.
+    A layer gains residents only at its own event, so the snapshots of one window cannot add up to more than
+    the slots that were in use when it began.
     """
     assert frame.slots is not None and frame.classes is not None
     kinds = len(frame.slots)

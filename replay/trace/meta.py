@@ -1,19 +1,13 @@
 """trace.json: read, checked field by field, and held as plain frozen data."""
 
-import json
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from replay.schema import TRACE
-from replay.trace.failure import Failure, Sink
+from replay.trace.failure import Sink
+from replay.trace.fields import FILE, FORMAT, VERSION, Fields, is_int, read_document
 
-FORMAT = "moe-decode-trace"
-VERSION = 1
-FILE = "trace.json"
-_LARGEST = 64 * 2**20  # bytes of a trace.json that is still read
 _IDS = 2**16  # layers and expert ids are stored as uint16
 _CELLS = 2**26  # most experts (layers x experts) that are replayed
 
@@ -79,126 +73,6 @@ class Meta:
     raw: dict[str, Any] = field(default_factory=dict)
 
 
-class _Fields:
-    """Takes fields out of the document and tells the sink about each that is not what the format says."""
-
-    def __init__(self, file: str, sink: Sink):
-        self.file = file
-        self.sink = sink
-        self.sound = True
-
-    def wrong(self, reason: str, key: str, expected: str, found: Any) -> None:
-        self.sound = False
-        text = found if isinstance(found, str) and found == "nothing" else _short(found)
-        fix = "write it" if found == "nothing" else "correct it"
-        self.sink(Failure(reason, self.file, "", f"field {key}", expected, text, fix))
-
-    def take(
-        self,
-        holder: dict[str, Any],
-        key: str,
-        expected: str,
-        fits: Any,
-        need: bool = False,
-        reason: str = "field",
-    ) -> Any:
-        value = holder.get(key.rsplit(".", 1)[-1])
-        if value is None:
-            if need:
-                self.wrong(reason, key, expected, "nothing")
-            return None
-        if not fits(value):
-            self.wrong(reason, key, expected, value)
-            return None
-        return value
-
-    def integer(
-        self, holder: dict[str, Any], key: str, low: int, high: int = 2**63 - 1, need: bool = False
-    ) -> Any:
-        span = f"an integer of at least {low}" if high == 2**63 - 1 else f"an integer from {low} to {high}"
-        return self.take(holder, key, span, lambda value: _is_int(value) and low <= value <= high, need)
-
-    def number(self, holder: dict[str, Any], key: str, low: float = -math.inf) -> Any:
-        span = "a number" if low == -math.inf else f"a number of at least {low:g}"
-        return self.take(holder, key, span, lambda value: _is_number(value) and value >= low)
-
-    def section(self, holder: dict[str, Any], key: str, need: bool = False) -> Any:
-        return self.take(holder, key, "an object", lambda value: isinstance(value, dict), need)
-
-    def text(self, holder: dict[str, Any], key: str, known: Iterable[str] = (), need: bool = False) -> Any:
-        names = tuple(known)
-        span = f"one of {', '.join(names)}" if names else "a text"
-        return self.take(
-            holder, key, span, lambda value: isinstance(value, str) and (not names or value in names), need
-        )
-
-    def flag(self, holder: dict[str, Any], key: str) -> Any:
-        return self.take(holder, key, "true or false", lambda value: isinstance(value, bool))
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=True, default=str)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def read_document(path: Path, sink: Sink) -> dict[str, Any] | None:
-    """Read the JSON of trace.json, whatever it says.
-
-    Parameters
-    ----------
-    path : Path
-        The trace's folder.
-    sink : Sink
-        Told what is wrong.
-
-    Returns
-    -------
-    dict or None
-        The document, None where it cannot be read.
-    """
-    file = path / FILE
-    expected = f"a JSON object that says format {FORMAT!r}"
-
-    def wrong(reason: str, found: str, fix: str) -> None:
-        sink(Failure(reason, str(file), "", "", expected, found, fix))
-
-    if not path.is_dir():
-        found = "a file" if path.exists() else "nothing"
-        sink(Failure("trace-missing", str(path), "", "", "a trace folder", found, "check the path"))
-        return None
-    if not file.is_file():
-        wrong("trace-json-missing", "no such file", "is this a trace folder? `replay import` makes one")
-        return None
-    try:
-        with file.open("rb") as handle:
-            data = handle.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise ValueError(f"more than {_LARGEST} bytes")
-        document = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
-    except OSError as problem:
-        wrong("trace-json-unreadable", problem.strerror or "an unreadable file", "check the permissions")
-        return None
-    except (ValueError, RecursionError) as problem:
-        wrong("trace-json-unreadable", " ".join(str(problem).split()), "write valid UTF-8 JSON")
-        return None
-    if not isinstance(document, dict):
-        wrong("trace-json-unreadable", _short(document), "write an object")
-        return None
-    return document
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name}, which JSON does not have")
-
-
 def check_meta(path: Path, document: dict[str, Any], sink: Sink) -> Meta | None:
     """Check the document of trace.json field by field.
 
@@ -216,12 +90,12 @@ def check_meta(path: Path, document: dict[str, Any], sink: Sink) -> Meta | None:
     Meta or None
         What the document says; None where a field that everything else needs is wrong.
     """
-    get = _Fields(str(path / FILE), sink)
+    get = Fields(str(path / FILE), sink)
     get.take(document, "format", repr(FORMAT), lambda value: value == FORMAT, True, "format")
     get.take(
-        document, "version", str(VERSION), lambda value: _is_int(value) and value == VERSION, True, "version"
+        document, "version", str(VERSION), lambda value: is_int(value) and value == VERSION, True, "version"
     )
-    if not get.sound:
+    if get.failures:
         return None
     model = get.section(document, "model", need=True)
     if model is None:
@@ -231,8 +105,9 @@ def check_meta(path: Path, document: dict[str, Any], sink: Sink) -> Meta | None:
     experts = get.integer(model, "model.experts", 1, _IDS, need=True)
     top_k = get.integer(model, "model.top_k", 1, experts or _IDS, need=True)
     if layers and experts and layers * experts > _CELLS:
-        get.wrong("field", "model", f"at most {_CELLS} experts in all", layers * experts)
-    if not get.sound:
+        get.wrong("field", "model", f"at most {_CELLS} experts in all", f"{layers * experts}")
+        return None
+    if not (layers and experts and top_k):
         return None
     tables = _tables(get, document)
     return Meta(
@@ -252,29 +127,29 @@ def check_meta(path: Path, document: dict[str, Any], sink: Sink) -> Meta | None:
     )
 
 
-def _layer_ids(get: _Fields, model: dict[str, Any], layers: int) -> tuple[int, ...] | None:
+def _layer_ids(get: Fields, model: dict[str, Any], layers: int) -> tuple[int, ...] | None:
     def fits(value: Any) -> bool:
         return isinstance(value, list) and len(value) == layers == len(
-            {each for each in value if _is_int(each) and each >= 0}
+            {each for each in value if is_int(each) and each >= 0}
         )
 
     ids = get.take(model, "model.layer_ids", f"a list of {layers} different layer numbers", fits)
     return None if ids is None else tuple(ids)
 
 
-def _expert_bytes(get: _Fields, document: dict[str, Any], tables: dict[str, TableEntry]) -> int | None:
+def _expert_bytes(get: Fields, document: dict[str, Any], tables: dict[str, TableEntry]) -> int | None:
     expected = "the bytes of an expert, an integer of at least 1, or a table experts"
     return get.take(
         document,
         "expert_bytes",
         expected,
-        lambda value: _is_int(value) and 1 <= value < 2**63,
+        lambda value: is_int(value) and 1 <= value < 2**63,
         need="experts" not in tables,
         reason="size",
     )
 
 
-def _router(get: _Fields, document: dict[str, Any]) -> RouterMeta | None:
+def _router(get: Fields, document: dict[str, Any]) -> RouterMeta | None:
     router = get.section(document, "router")
     if router is None:
         return None
@@ -286,7 +161,7 @@ def _router(get: _Fields, document: dict[str, Any]) -> RouterMeta | None:
     )
 
 
-def _policy(get: _Fields, document: dict[str, Any]) -> dict[str, Any] | None:
+def _policy(get: Fields, document: dict[str, Any]) -> dict[str, Any] | None:
     policy = get.section(document, "policy")
     if policy is None:
         return None
@@ -309,11 +184,11 @@ def _is_slots(value: Any) -> bool:
     return (
         isinstance(value, list)
         and 1 <= len(value) <= 256
-        and all(_is_int(each) and 1 <= each < 2**63 for each in value)
+        and all(is_int(each) and 1 <= each < 2**63 for each in value)
     )
 
 
-def _io(get: _Fields, document: dict[str, Any]) -> dict[str, Any] | None:
+def _io(get: Fields, document: dict[str, Any]) -> dict[str, Any] | None:
     io = get.section(document, "io")
     if io is None:
         return None
@@ -324,7 +199,7 @@ def _io(get: _Fields, document: dict[str, Any]) -> dict[str, Any] | None:
     return io
 
 
-def _tables(get: _Fields, document: dict[str, Any]) -> dict[str, TableEntry]:
+def _tables(get: Fields, document: dict[str, Any]) -> dict[str, TableEntry]:
     entries = get.section(document, "tables", need=True) or {}
     found = {}
     for name, declared in TRACE.items():

@@ -1,4 +1,4 @@
-"""Opening a trace: its tables' files and hashes, and the two tables that are held whole: windows and sizes."""
+"""Opening a trace: its files and their hashes, and the two tables that are held whole, windows and sizes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from pathlib import Path
 
 import numpy as np
 
-from replay.trace.check import Frame, Report
+from replay.trace.check import Frame, Report, Reports
 from replay.trace.chunk import Windows, join
 from replay.trace.columns import Block
-from replay.trace.failure import Failure, Sink
-from replay.trace.meta import FILE, Meta
-from replay.trace.stream import TableInfo, TableStream, open_table
+from replay.trace.fields import FILE
+from replay.trace.file import TableInfo, open_table
+from replay.trace.meta import Meta
+from replay.trace.stream import TableStream
 
 PREFILL_ROWS = 8  # a window with more rows is prefill where its phase is not recorded
 _PHASES = ("decode", "prefill")
 
 
-def open_tables(root: Path, meta: Meta, sink: Sink) -> dict[str, TableInfo]:
+def open_tables(root: Path, meta: Meta, reports: Reports) -> dict[str, TableInfo]:
     """Open the tables that trace.json names.
 
     Parameters
@@ -29,7 +30,7 @@ def open_tables(root: Path, meta: Meta, sink: Sink) -> dict[str, TableInfo]:
         The trace's folder.
     meta : Meta
         What trace.json says.
-    sink : Sink
+    reports : Reports
         Told what is wrong.
 
     Returns
@@ -39,20 +40,20 @@ def open_tables(root: Path, meta: Meta, sink: Sink) -> dict[str, TableInfo]:
     """
     found = {}
     for name, entry in meta.tables.items():
-        info = open_table(root, entry, Report(str(root / entry.file), name, sink))
+        info = open_table(root, entry, reports.of(root / entry.file, name))
         if info is not None:
             found[name] = info
     return found
 
 
-def check_hashes(tables: Collection[TableInfo], sink: Sink) -> None:
+def check_hashes(tables: Collection[TableInfo], reports: Reports) -> None:
     """Compare every file with its hash.
 
     Parameters
     ----------
     tables : collection of TableInfo
         The tables.
-    sink : Sink
+    reports : Reports
         Told which differ.
     """
 
@@ -63,27 +64,19 @@ def check_hashes(tables: Collection[TableInfo], sink: Sink) -> None:
     with ThreadPoolExecutor() as pool:
         for info, found in zip(tables, pool.map(digest, tables), strict=True):
             if found != info.sha256:
-                sink(
-                    Failure(
-                        "hash",
-                        str(info.path),
-                        info.name,
-                        "",
-                        f"SHA-256 {info.sha256[:16]}.. as {FILE} says",
-                        f"{found[:16]}..",
-                        "the file was changed: copy or record the trace again",
-                    )
-                )
+                expected = f"SHA-256 {info.sha256[:16]}.. as {FILE} says"
+                fix = "the file was changed: copy or record the trace again"
+                reports.of(info.path, info.name).one("hash", "", expected, f"{found[:16]}..", fix)
 
 
-def read_windows(info: TableInfo, sink: Sink) -> Windows | None:
+def read_windows(info: TableInfo, reports: Reports) -> Windows | None:
     """Read the table ``windows`` and check it.
 
     Parameters
     ----------
     info : TableInfo
         The table.
-    sink : Sink
+    reports : Reports
         Told what is wrong.
 
     Returns
@@ -91,11 +84,12 @@ def read_windows(info: TableInfo, sink: Sink) -> Windows | None:
     Windows or None
         None where it is not sound.
     """
-    report = Report(str(info.path), "windows", sink)
+    report = reports.of(info.path, "windows")
     stream = TableStream(info, info.columns, Frame(1, 1, 1), report)
     blocks = list(stream.blocks())
-    sound = stream.sound and all([_check_windows(block, report) for block in blocks])
-    if not sound:
+    for block in blocks:
+        _check_windows(block, report)
+    if report.counts:
         return None
     rows = join(blocks, "rows")
     phase = join(blocks, "phase")
@@ -115,40 +109,27 @@ def read_windows(info: TableInfo, sink: Sink) -> Windows | None:
     return Windows(join(blocks, "session"), rows, prefill, recorded.astype(bool), domain, output_hash, hashed)
 
 
-def _check_windows(block: Block, report: Report) -> bool:
-    numbers = block.flat("window").values
-    places = np.arange(block.first, block.first + block.rows)
-    sound = report.rows(
+def _check_windows(block: Block, report: Report) -> None:
+    numbers, places = block.flat("window").values, np.arange(block.first, block.first + block.rows)
+    expected, fix = "windows numbered 0, 1, 2 .. in order", "number them as they came"
+    report.rows(
         block,
         "window-number",
         numbers != places,
-        "windows numbered 0, 1, 2 .. in order",
-        lambda row: f"{numbers[row]} in row number {places[row]} of the file",
-        "number them as they came",
+        expected,
+        lambda row: f"it in row number {places[row]}",
+        fix,
     )
     rows = block.flat("rows").values
-    sound &= report.rows(
-        block,
-        "window-rows",
-        rows < 1,
-        "rows of at least 1",
-        lambda row: f"{rows[row]}",
-        "leave empty windows out",
-    )
+    report.rows(block, "window-rows", rows < 1, "at least 1 row", lambda row: f"{rows[row]}", "leave it out")
     phase = block.flat("phase")
     names = phase.names or ()
-    known = np.array([name in _PHASES for name in names] + [True])
-    return sound & report.rows(
-        block,
-        "phase",
-        ~known[phase.values],
-        "phase decode or prefill, or null",
-        lambda row: repr(names[phase.values[row]]),
-        "write one of the two",
-    )
+    unknown = np.array([name not in _PHASES for name in names] + [False])[phase.values]
+    expected, fix = "phase decode or prefill, or null", "write one of the two"
+    report.rows(block, "phase", unknown, expected, lambda row: repr(names[phase.values[row]]), fix)
 
 
-def read_sizes(meta: Meta, info: TableInfo | None, sink: Sink) -> tuple[np.ndarray, np.ndarray] | None:
+def read_sizes(meta: Meta, info: TableInfo | None, reports: Reports) -> tuple[np.ndarray, np.ndarray] | None:
     """Read the size and the class of each expert.
 
     Parameters
@@ -157,7 +138,7 @@ def read_sizes(meta: Meta, info: TableInfo | None, sink: Sink) -> tuple[np.ndarr
         What trace.json says.
     info : TableInfo or None
         The table ``experts``, where the trace has it.
-    sink : Sink
+    reports : Reports
         Told what is wrong.
 
     Returns
@@ -171,7 +152,7 @@ def read_sizes(meta: Meta, info: TableInfo | None, sink: Sink) -> tuple[np.ndarr
         if meta.expert_bytes is None:
             return None
         return np.full(shape, meta.expert_bytes, np.int64), classes
-    report = Report(str(info.path), "experts", sink)
+    report = reports.of(info.path, "experts")
     sizes = np.zeros(shape, np.int64)
     stream = TableStream(info, info.columns, Frame(*shape, meta.top_k), report)
     for block in stream.blocks():
@@ -203,6 +184,27 @@ def read_sizes(meta: Meta, info: TableInfo | None, sink: Sink) -> tuple[np.ndarr
     return None if report.counts else (sizes, classes)
 
 
+def check_classes(root: Path, meta: Meta, classes: np.ndarray, reports: Reports) -> None:
+    """Check that the recorded slots name every size class.
+
+    Parameters
+    ----------
+    root : Path
+        The trace's folder.
+    meta : Meta
+        What trace.json says.
+    classes : numpy.ndarray of uint8
+        Size class of each expert.
+    reports : Reports
+        Told where they do not.
+    """
+    slots = (meta.policy or {}).get("slots")
+    count = int(classes.max()) + 1
+    if slots is not None and len(slots) != count:
+        expected, found = f"{count} figures, one a size class", f"{len(slots)}"
+        reports.of(root / FILE, "").one("field", "field policy.slots", expected, found, "write one for each")
+
+
 def frame_of(meta: Meta, windows: Windows | None, classes: np.ndarray | None) -> Frame:
     """Gather what the rows of a trace's tables are checked against.
 
@@ -218,17 +220,18 @@ def frame_of(meta: Meta, windows: Windows | None, classes: np.ndarray | None) ->
     Returns
     -------
     Frame
-        With slots, where the trace has one figure for each size class.
+        With slots where the trace has a figure for every size class.
     """
     policy = meta.policy or {}
-    slots = policy.get("slots")
-    usable = slots is not None and classes is not None and len(slots) > int(classes.max())
+    slots: list[int] | None = policy.get("slots")
+    if slots is not None and (classes is None or len(slots) <= int(classes.max())):
+        slots = None
     return Frame(
         meta.layers,
         meta.experts,
         meta.top_k,
         None if windows is None else windows.rows,
         classes,
-        tuple(slots) if usable else None,
+        None if slots is None else tuple(slots),
         policy.get("scope") == "layer",
     )

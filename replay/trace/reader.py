@@ -1,6 +1,7 @@
 """The trace reader: open once, then stream chunks of whole windows in bounded memory.
 
-Everything that the format refuses is refused here, with one line, by the same checks that ``replay validate`` runs.
+Everything that the format refuses is refused here, with one line, by the same checks that ``replay validate``
+runs.
 """
 
 from __future__ import annotations
@@ -15,15 +16,21 @@ import numpy as np
 
 from replay.errors import InputError, nearest
 from replay.schema import TRACE
-from replay.trace.check import Frame, Report
-from replay.trace.chunk import Chunk, Windows, fill
+from replay.trace.check import Frame, Report, Reports
+from replay.trace.chunk import Chunk, Windows, fill, ranges
 from replay.trace.cover import check_windows
 from replay.trace.failure import refuse
+from replay.trace.file import TableInfo
 from replay.trace.meta import Meta, read_meta
-from replay.trace.opening import check_hashes, frame_of, open_tables, read_sizes, read_windows
-from replay.trace.stream import TableInfo, TableStream
-
-_CELLS = 2**24  # scores of one table that a chunk may hold, where its windows allow
+from replay.trace.opening import (
+    check_classes,
+    check_hashes,
+    frame_of,
+    open_tables,
+    read_sizes,
+    read_windows,
+)
+from replay.trace.stream import TableStream
 
 
 @dataclass
@@ -77,8 +84,8 @@ class Trace:
         tables : collection of str
             The tables to read; each has to be there.
         columns : mapping of str to collection of str, optional
-            Optional columns to read besides the required ones: ``{"selections": ("weights",)}``. Those that the trace
-            lacks are left out. Of the scores and of the flat tables every declared column is read.
+            Optional columns to read besides the required ones: ``{"selections": ("weights",)}``. Those that
+            the trace lacks are left out. Of every other table all declared columns are read.
         max_rows, max_windows : int, optional
             Most window rows, and windows, of a chunk; at least one window is in it. Score tables lower both.
         decode_only : collection of str
@@ -97,20 +104,19 @@ class Trace:
         for name in tables:
             self.need(name)
         streams = {}
-        for name in tables:
+        for name in (each for each in TRACE if each in tables):
             skip = self.windows.prefill if name in decode_only else None
             report = Report(str(self.tables[name].path), name, refuse)
             names = self._columns(name, columns)
             streams[name] = TableStream(self.tables[name], names, self.frame, report, skip)
-        for first, stop in self.ranges(tables, max_rows, max_windows):
+        cells = self.meta.layers * self.meta.experts
+        for first, stop in ranges(self.windows.rows, streams, cells, max_rows, max_windows):
             chunk = Chunk(first, stop, np.concatenate([[0], np.cumsum(self.windows.rows[first:stop])]))
             for name, stream in streams.items():
                 parts = stream.take(stop)
                 check_windows(parts, name, self.frame, first, stop, stream.report)
                 fill(chunk, name, parts, stream.names)
             yield chunk
-        for stream in streams.values():
-            stream.take(2**32)
 
     def need(self, table: str) -> None:
         """Refuse to go on without a table.
@@ -138,36 +144,6 @@ class Trace:
             if name != "selections" or TRACE[name].column(each).required or each in asked
         ]
 
-    def ranges(
-        self, tables: Collection[str], max_rows: int = 4096, max_windows: int | None = None
-    ) -> Iterator[tuple[int, int]]:
-        """Cut the windows into ranges for chunks.
-
-        Parameters
-        ----------
-        tables : collection of str
-            The tables that will be read.
-        max_rows, max_windows : int, optional
-            As for ``chunks``.
-
-        Yields
-        ------
-        tuple of int
-            First window, and the one after the last.
-        """
-        scored = "candidates" in tables or "router_scores" in tables
-        if scored:
-            max_rows = max(min(max_rows, _CELLS // (self.meta.layers * self.meta.experts)), 1)
-        count = max_windows or (64 if scored else 512)
-        ends = np.cumsum(self.windows.rows)
-        first = 0
-        while first < len(ends):
-            before = int(ends[first - 1]) if first else 0
-            fitting = int(np.searchsorted(ends, before + max_rows, side="right"))
-            stop = min(max(fitting, first + 1), first + count, len(ends))
-            yield first, stop
-            first = stop
-
 
 def open_trace(path: str | os.PathLike[str], verify: bool = True) -> Trace:
     """Open a trace: trace.json, every table's footer and hash, windows and sizes.
@@ -190,12 +166,14 @@ def open_trace(path: str | os.PathLike[str], verify: bool = True) -> Trace:
         Something is refused: the first thing that is.
     """
     root = Path(path)
+    reports = Reports(refuse)
     meta = read_meta(root, refuse)
     assert meta is not None
-    tables = open_tables(root, meta, refuse)
+    tables = open_tables(root, meta, reports)
     if verify:
-        check_hashes(tables.values(), refuse)
-    windows = read_windows(tables["windows"], refuse)
-    sizes = read_sizes(meta, tables.get("experts"), refuse)
+        check_hashes(tables.values(), reports)
+    windows = read_windows(tables["windows"], reports)
+    sizes = read_sizes(meta, tables.get("experts"), reports)
     assert windows is not None and sizes is not None
+    check_classes(root, meta, sizes[1], reports)
     return Trace(root, meta, tables, windows, *sizes)

@@ -1,14 +1,11 @@
-"""The trace writer for recorders and importers: declared types, zstd, row groups of 64 windows, whole or not at all."""
+"""The trace writer for recorders and importers: declared types, small row groups, whole or not at all."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,65 +16,13 @@ import pyarrow.parquet as pq
 
 from replay.errors import InputError, nearest
 from replay.schema import TRACE, Column, arrow_type
-from replay.trace.meta import FILE, FORMAT, VERSION
+from replay.trace.fields import FILE, FORMAT, VERSION
 from replay.trace.reader import open_trace
+from replay.trace.staging import staged_folder
 
 GROUP_WINDOWS = 64  # windows in a row group of a score table
 _GROUP_ROWS = 2**16  # most rows of a row group
 _TRANSPARENT = ("scores", "weights")  # columns that a dictionary only makes slower
-
-
-@contextmanager
-def staged_folder(path: Path, marker: str, force: bool = False) -> Iterator[Path]:
-    """Give a folder beside ``path`` to write into; it takes ``path``'s place when the block ends well.
-
-    Parameters
-    ----------
-    path : Path
-        The folder to make.
-    marker : str
-        A file that a folder has to hold so that it may be replaced.
-    force : bool
-        Whether an old folder is replaced. It stays until the new one is whole.
-
-    Yields
-    ------
-    Path
-        The folder to write into; it is gone when the block fails.
-
-    Raises
-    ------
-    InputError
-        The path is taken.
-    """
-    taken = path.exists() or path.is_symlink()
-    if taken and not force:
-        raise InputError(f"{path}: exists already; name another folder, or replace it with --force")
-    if taken and not (path / marker).is_file() and not (path.is_dir() and not any(path.iterdir())):
-        raise InputError(
-            f"{path}: expected a folder with {marker} to replace; remove it yourself if it may go"
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staged = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-    try:
-        yield staged
-        staged.chmod(0o777 & ~_umask())
-        if taken:
-            old = staged.with_suffix(".old")
-            path.rename(old)
-            staged.rename(path)
-            shutil.rmtree(old)
-        else:
-            staged.rename(path)
-    finally:
-        if staged.exists():
-            shutil.rmtree(staged, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 class TraceWriter:
