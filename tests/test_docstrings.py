@@ -1,7 +1,9 @@
-"""Docstrings say what the signatures say: every documented parameter exists, none is forgotten."""
+"""Docstrings say what the signatures say, and their examples print what they say."""
 
 import ast
+import doctest
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -37,9 +39,12 @@ def is_kernel(node: ast.FunctionDef) -> bool:
     return bool(names & KERNELS)
 
 
-@pytest.mark.parametrize(
+each_file = pytest.mark.parametrize(
     "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
 )
+
+
+@each_file
 def test_parameters_match_the_signature(path: Path) -> None:
     """A docstring with a section Parameters lists them all, in order; a kernel's may list a part."""
     wrong = []
@@ -51,6 +56,13 @@ def test_parameters_match_the_signature(path: Path) -> None:
         if listed != expected:
             wrong.append(f"{node.name}:{node.lineno} documents {listed}, takes {actual}")
     assert not wrong, "; ".join(wrong)
+
+
+@each_file
+def test_examples_hold(path: Path) -> None:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    module = import_module(".".join(parts).removesuffix(".__init__"))
+    assert doctest.testmod(module).failed == 0
 
 
 def test_every_module_says_what_it_is() -> None:

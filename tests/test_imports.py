@@ -18,8 +18,9 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("trace", ("trace", "importers")),
     ("kernels", ("jit", "arena", "router", "log", "disk", "fate")),
     ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound")),
-    ("engine", ("engine", "chunk", "lane", "timing", "timeline", "clock", "run")),
-    ("counts", ("ledger", "curve", "recorded", "fidelity")),
+    ("engine", ("engine", "chunk", "lane", "timing", "timeline", "clock")),
+    ("counts", ("ledger",)),
+    ("runs", ("play", "curve", "recorded", "fidelity", "trust", "run", "summary", "compare")),
     ("pictures", ("plot", "report")),
     ("talk", ("cli", "__main__")),
 )
