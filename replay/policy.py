@@ -105,6 +105,8 @@ class Policy:
     environment : str or None
         The seed engine's switches that run it; empty where it is the engine's default; None where the
         engine cannot run it.
+    tables : tuple of str
+        Tables that it needs by name, beyond what the letters say.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Policy:
     source: str
     options: Mapping[str, Option] = field(default_factory=dict, hash=False)
     environment: str | None = None
+    tables: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if sum(each.main for each in self.options.values()) > 1:
@@ -255,6 +258,9 @@ def lacking(policy: Policy, tables: Collection[str], dense: bool = True) -> str 
     >>> lacking(Policy("x", "read-ahead", "", "C", ""), {"selections"})
     'needs the table candidates'
     """
+    for table in policy.tables:
+        if table not in tables:
+            return f"needs the table {table}"
     for letter in policy.needs:
         wanted = TABLES[letter]
         if not any(each in tables for each in wanted):

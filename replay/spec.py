@@ -23,6 +23,7 @@ ROUTER = Policy(
     needs="R",
     source="semantics 2",
     options={"p": ROUTER_PROTECT, "b": ROUTER_BONUS, "r1": ROUTER_R1},
+    tables=("router_scores",),
 )
 FLAT = Policy(
     name="flat",

@@ -198,7 +198,10 @@ def test_lacking() -> None:
     assert lacking(declaration("unpert1"), {"selections"}) == "needs the table candidates"
     assert lacking(declaration("unpert1"), {"selections", "candidates"}, dense=False) is None
     assert lacking(declaration("oracle"), {"selections"}) is None
-    assert lacking(declaration("router"), {"selections"}) == "needs the table router_scores or residents"
+    assert lacking(declaration("router"), {"selections", "residents"}) == "needs the table router_scores"
+    either = Policy("x", "read-ahead", "", "R", "")
+    assert lacking(either, {"selections"}) == "needs the table router_scores or residents"
+    assert lacking(either, {"residents"}) is None
     assert lacking(declaration("flat"), {"selections"}) == "needs the table drafts"
     full = Policy("finemoe", "read-ahead", "", "P", "")
     assert lacking(full, {"candidates"}) is None

@@ -117,27 +117,29 @@ def _lacking(policy: "Policy", trace: "Trace") -> str | None:
 
 
 def _print_rows(rows: Sequence[dict[str, Any]], trace: "Trace | None") -> None:
+    """Print two tables: what each policy reads and needs; where its rule is from and how the engine runs it."""
     from replay.cli.table import aligned
     from replay.policy import NEEDS, show_value
 
-    headers = ["policy", "kind", "options (defaults)", "needs", "what it does", "source"]
+    headers = ["policy", "kind", "options (defaults)", "needs", "what it does"]
     if trace is not None:
         headers.insert(4, "this trace")
     table = []
     for row in rows:
         options = " ".join(f"{name}={show_value(value)}" for name, value in row["options"].items())
-        line = [row["policy"], row["kind"], options, "".join(row["needs"]), row["summary"], row["source"]]
+        line = [row["policy"], row["kind"], options, "".join(row["needs"]), row["summary"]]
         if trace is not None:
-            line.insert(4, "yes" if row["runs"] else row["lacking"])
+            line.insert(4, "yes" if row["runs"] else row["lacking"].replace("needs the table", "lacks"))
         table.append(line)
     typer.echo(aligned(headers, table))
     typer.echo(f"\nneeds: {'; '.join(f'{letter} {text}' for letter, text in NEEDS.items())}")
-    typer.echo("options: the spec's, else what the trace records, else the default; - = not set")
-    typer.echo("\nthe seed engine's switches:")
-    runs = [row for row in rows if row["switches"] is not None]
-    width = max(len(row["policy"]) for row in runs)
-    for row in runs:
-        typer.echo(f"  {row['policy']:{width}}  {row['switches'] or 'none: the default'}")
+    typer.echo("options: the spec's, else what the trace records, else the default; - = not set\n")
+    runs = [(row["policy"], row["source"], _switches(row["switches"])) for row in rows]
+    typer.echo(aligned(["policy", "source", "the seed engine's switches"], runs))
+
+
+def _switches(text: str | None) -> str | None:
+    return "(none: the default)" if text == "" else text
 
 
 def _explain(texts: Iterable[str], trace: "Trace | None", as_json: bool) -> None:
