@@ -107,6 +107,8 @@ class Policy:
         engine cannot run it.
     tables : tuple of str
         Tables that it needs by name, beyond what the letters say.
+    by_bytes : bool
+        Whether an eviction policy is defined under a byte budget (``--bytes``, semantics 5).
     """
 
     name: str
@@ -117,6 +119,7 @@ class Policy:
     options: Mapping[str, Option] = field(default_factory=dict, hash=False)
     environment: str | None = None
     tables: tuple[str, ...] = ()
+    by_bytes: bool = True
 
     def __post_init__(self) -> None:
         if sum(each.main for each in self.options.values()) > 1:

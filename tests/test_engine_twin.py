@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from replay import evict
 from replay.arena import plan_bytes, plan_slots
 from replay.chunk import prepare
 from replay.engine.frame import COUNTERS
@@ -13,7 +14,8 @@ from replay.lane import Lane, Shape, combine
 from replay.policy import show_value
 from replay.resolve import resolve
 from replay.semantics import Semantics, parse_prefill, parse_start
-from replay.spec import parse
+from replay.spec import declaration, parse
+from tests.slow import evict as slow_evict
 from tests.slow.arena import ArenaTooSmall
 from tests.slow.make import Case, draw_case
 from tests.slow.result import COUNTERS as SLOW_COUNTERS
@@ -199,3 +201,10 @@ def test_counters_equal_the_twin(block):
     """Counters of every event, residents before it and peaks equal the twin's on random cases."""
     seen = [compare_case(seed) for seed in range(block * CASES // 10, (block + 1) * CASES // 10)]
     assert seen.count("too small") < len(seen) // 2
+
+
+def test_every_eviction_policy_has_its_twin():
+    """Each registered policy has a slow twin that agrees on whether a byte budget is defined for it."""
+    assert {name: declaration(name).by_bytes for name in evict.POLICIES} == {
+        name: policy.with_bytes for name, policy in slow_evict.POLICIES.items()
+    }

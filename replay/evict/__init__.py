@@ -10,8 +10,17 @@ A policy's file holds its declaration ``POLICY`` and four steps of signature ``S
   address of the expert to be loaded, -1 for a guess or a trim. It is asked only when no slot is free.
 - ``touch(m, p, s)``: a guess found ``s`` resident; returns 1 where that made it more recent.
 
-and, where it needs them, ``setup(m, options)`` (write options into the parts) and
-``words(plan, shape, options)`` (words of its own for each part).
+Where it needs them a policy's file also holds
+
+- ``setup(m, options)``: write the options into the parts;
+- ``words(plan, shape, options)``: words of its own for each part (at ``m[part + EXTRA]``);
+- ``training(options)``: what it learns from (:class:`Training`), and ``learn(m, counts)``: learn from it, where
+  ``counts[layer * experts + id]`` is the number of those sessions' events that wanted the expert. It is called once,
+  after ``setup`` and before anything is loaded;
+- ``notes(m)``: remarks on a finished run, one line each, such as a hand that never wrapped.
+
+``POLICY.by_bytes`` says whether the policy is defined under a byte budget (semantics 5). A load's own claim is
+no hit for the queue policies: it sets no bit, moves nothing and promotes nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +37,22 @@ POLICIES: dict[str, str] = {
 
 
 @dataclass(frozen=True)
+class Training:
+    """What a policy learns from before a run.
+
+    Attributes
+    ----------
+    trace : str or None
+        Path of a trace of the same model; None: the trace that is replayed.
+    sessions : tuple of int and int, or None
+        First and last session, both included; None: all of them.
+    """
+
+    trace: str | None
+    sessions: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
 class Eviction:
     """The steps of one eviction policy, compiled."""
 
@@ -37,6 +62,9 @@ class Eviction:
     touch: Callable[..., int]
     setup: Callable[..., None]
     words: Callable[..., Any]
+    training: Callable[..., Training | None]
+    learn: Callable[..., None]
+    notes: Callable[..., list[str]]
 
 
 def _no_setup(memory: Any, options: Any) -> None:
@@ -45,6 +73,19 @@ def _no_setup(memory: Any, options: Any) -> None:
 
 def _no_words(plan: Any, shape: Any, options: Any) -> None:
     """Ask for no words of its own."""
+
+
+def _no_training(options: Any) -> None:
+    """Learn from nothing."""
+
+
+def _no_learning(memory: Any, counts: Any) -> None:
+    """Learn nothing."""
+
+
+def _no_notes(memory: Any) -> list[str]:
+    """Nothing to remark."""
+    return []
 
 
 def load(name: str) -> Eviction:
@@ -57,4 +98,7 @@ def load(name: str) -> Eviction:
         module.touch,
         getattr(module, "setup", _no_setup),
         getattr(module, "words", _no_words),
+        getattr(module, "training", _no_training),
+        getattr(module, "learn", _no_learning),
+        getattr(module, "notes", _no_notes),
     )

@@ -114,13 +114,26 @@ class Arena:
         for part in sorted({self.part_key(key) for key in trace.sizes}):
             bound = None if slots is None else slots_of(part, slots, scope, trace.layers)
             share = None if budget is None else bytes_of(part, budget, scope, trace.layers)
-            context = Context(bound, share, trace.sizes, events, options=dict(evict_options))
+            context = Context(
+                bound,
+                share,
+                trace.sizes,
+                events,
+                options=dict(evict_options),
+                number=self.number(part),
+                trace=trace,
+            )
             name = f"layer {part[0]}, class {part[1]}" if scope == "layer" else f"class {part[1]}"
             self.parts[part] = Part(name, POLICIES[evict](context), set(range(bound or 0)))
 
     def part_key(self, key: Key) -> tuple[int, int]:
         """(layer or -1, class or 0) of the part that holds an expert."""
         return (key[0] if self.scope == "layer" else -1, self.trace.classes[key] if self.by_class else 0)
+
+    def number(self, part: tuple[int, int]) -> int:
+        """Number of a part: its class, or layer x classes + class."""
+        classes = max(self.trace.classes.values()) + 1 if self.by_class else 1
+        return part[1] if self.scope == "global" else part[0] * classes + part[1]
 
     def part(self, key: Key) -> Part:
         """The part that holds an expert."""
@@ -158,6 +171,11 @@ class Arena:
     def claim(self, key: Key) -> None:
         """Claim a resident."""
         self.part(key).policy.claim(key)
+        self.use(key)
+
+    def own_claim(self, key: Key) -> None:
+        """Count a load's own claim."""
+        self.part(key).policy.own_claim(key)
         self.use(key)
 
     def touch(self, key: Key) -> None:

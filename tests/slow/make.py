@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from .clock import SlowClock
+from .evict import POLICIES
 from .router import route
 from .spec import SlowOptions, SlowSpec
 from .trace import SlowTrace, Window
@@ -191,7 +192,7 @@ def draw_case(seed: int) -> Case:
         rows_used=_draw_rows_used(rng, trace),
         keep_residents=True,
     )
-    return Case(trace, spec, _draw_bound(rng, trace, options), _draw_clock(rng))
+    return Case(trace, spec, _draw_bound(rng, trace, spec, options), _draw_clock(rng))
 
 
 def _draw_rows_used(rng: Random, trace: SlowTrace) -> dict[int, int]:
@@ -213,18 +214,16 @@ def _draw_spec(rng: Random, trace: SlowTrace) -> SlowSpec:
         drawn |= {"p": rng.randint(0, 4), "r1": rng.choice([0.0, 0.25, 0.5])}
     if name != "none" and rng.random() < 0.3:
         drawn["touch"] = True
-    ways: list[dict[str, Any]] = [{}, {}, {"head": True}, {"quota": rng.random()}]
-    if rng.random() < 0.4:
-        return SlowSpec(prefetch=name, evict="lru", **drawn)
-    return SlowSpec(prefetch=name, evict="decode2q", evict_options=rng.choice(ways), **drawn)
+    evict = rng.choice(["lru", "decode2q", *POLICIES])
+    return SlowSpec(prefetch=name, evict=evict, evict_options=POLICIES[evict].draw(rng, trace), **drawn)
 
 
-def _draw_bound(rng: Random, trace: SlowTrace, options: SlowOptions) -> SlowOptions:
+def _draw_bound(rng: Random, trace: SlowTrace, spec: SlowSpec, options: SlowOptions) -> SlowOptions:
     """Slots or bytes around what the largest event needs, mostly above it."""
     classes = sorted(set(trace.classes.values()))
     shares = trace.layers if options.scope == "layer" else 1
     slack = rng.choice([0, 0, 1, 3, 8, 20])
-    if rng.random() < 0.3:
+    if POLICIES[spec.evict].with_bytes and rng.random() < 0.3:
         most = max(_need(trace, options, None))
         return replace(
             options, slots=None, budget=round(most * rng.uniform(0.7, 3.0)) * shares + rng.randint(0, 9)

@@ -285,7 +285,7 @@ class _Replay:
             count["claimed_bytes"] += size
             event.claimed.append(self.reading.pop(key))
             self.arena.publish(key)
-            self.arena.claim(key)
+            self.arena.own_claim(key)
             return False
         count["misses"] += 1
         count["demand_bytes"] += size
@@ -298,7 +298,7 @@ class _Replay:
         if lost is not None:
             self.retire_read(event, lost)
         self.arena.put(key, slot)
-        self.arena.claim(key)
+        self.arena.own_claim(key)
         return True
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
-from ..trace import Key
+from ..trace import Key, SlowTrace
 
 Eligible = Callable[[Key], bool]
 """Says whether a resident expert may be the victim now (not pinned, not avoided, not hot)."""
@@ -33,6 +34,10 @@ class Context:
         Whether the current window is a prefill window. The arena keeps it.
     options
         The spec's options of this policy.
+    number
+        This part's number: its class, or layer x classes + class with scope `layer`.
+    trace
+        The whole trace, for policies that learn from it before the replay.
     """
 
     slots: int | None
@@ -42,6 +47,8 @@ class Context:
     now: int = -1
     prefill: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    number: int = 0
+    trace: SlowTrace | None = None
 
 
 class Eviction:
@@ -64,13 +71,22 @@ class Eviction:
             raise ValueError(f"{type(self).__name__} needs a slots bound")
         self.context = context
 
+    @classmethod
+    def draw(cls, rng: Random, trace: SlowTrace) -> dict[str, Any]:
+        """Draw some of the policy's options for a random case."""
+        return {}
+
     def enter(self, key: Key) -> None:
-        """Insert a fresh load, or a guess that is just being published; its claim follows apart."""
+        """Insert a fresh load, or a guess that is just being published; its own claim follows apart."""
         raise NotImplementedError
 
     def claim(self, key: Key) -> None:
-        """Count a real selection of a resident expert, a miss's own included."""
+        """Count a real selection of a resident expert."""
         raise NotImplementedError
+
+    def own_claim(self, key: Key) -> None:
+        """Count a load's own claim, right after `enter`: a claim as any other, unless a policy says not."""
+        self.claim(key)
 
     def touch(self, key: Key) -> bool:
         """Move a resident guess to the head without a claim (`touch=1`); say whether it moved."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from random import Random
+from typing import Any
 
-from ..trace import Key
+from ..trace import Key, SlowTrace
 from .base import Context, Eligible
 from .lru import Lru
 
@@ -25,6 +27,11 @@ class Decode2q(Lru):
         self.reuse: dict[Key, int] = {}
         quota = context.options.get("quota")
         self.most = None if quota is None or context.slots is None else math.floor(quota * context.slots)
+
+    @classmethod
+    def draw(cls, rng: Random, trace: SlowTrace) -> dict[str, Any]:
+        """Neither option in half of the cases."""
+        return rng.choice([{}, {}, {"head": True}, {"quota": rng.random()}])
 
     def enter(self, key: Key) -> None:
         """Insert with reuse 0: at the tail, or at the head in prefill windows and with `head`."""
