@@ -1,8 +1,8 @@
 """Every table declared once: what a trace holds and what a run writes.
 
-The reader, the writer, ``replay schema`` and the files in ``schemas/`` all come from these declarations. Types
-are Arrow's names; ``score`` is float16 or float32. This module imports nothing of ours, and pyarrow only when
-an Arrow schema is asked for.
+The reader, the writer, ``replay schema`` and the files in ``schemas/`` all come from these declarations.
+Types are Arrow's names; ``score`` is float16 or float32. This module imports nothing of ours, and pyarrow
+only when an Arrow schema is asked for.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Column:
     name : str
         The column's name; units are part of it (``_us``, ``_bytes``, ``_ratio``).
     type : str
-        ``uint8`` .. ``uint64``, ``int16``, ``int64``, ``float32``, ``float64``, ``score``, ``bool``, ``string``, or
-        ``list<...>`` of one of them.
+        ``uint8`` .. ``uint64``, ``int16``, ``int64``, ``float32``, ``float64``, ``score``, ``bool``,
+        ``string``, or ``list<...>`` of one of them.
     doc : str
         What it says, in one line.
     required : bool
@@ -167,8 +167,8 @@ TRACE: dict[str, Table] = {
         ),
         Table(
             "candidates",
-            "What read-ahead saw: early, approximate scores of a target layer. May leave out windows, and layers "
-            "without a prediction.",
+            "What read-ahead saw: early, approximate scores of a target layer. May leave out windows, and "
+            "layers without a prediction.",
             ("window", "row", "layer"),
             (
                 _WINDOW,
@@ -308,7 +308,7 @@ _FATES = (
             "timely_bytes": "bytes of the timely reads",
             "late_bytes": "bytes of the late reads",
             "late_exposed_bytes": "bytes of late reads' pieces that were not done when the event asked",
-            "cancelled_bytes": "bytes of retired reads that were never read, the unread part of partial included",
+            "cancelled_bytes": "bytes of retired reads never read, the unread part of partial included",
             "unused_bytes": "bytes read and never claimed, the read part of partial included",
             "partial_read_bytes": "read part of the partial reads",
             "partial_unread_bytes": "unread part of the partial reads",
@@ -359,7 +359,7 @@ RESULT: dict[str, Table] = {
         ),
         Table(
             "curves",
-            "Hits of a policy at one capacity; figures are null where the arena cannot hold the widest event.",
+            "Hits of a policy at one capacity; null figures where the arena cannot hold the widest event.",
             ("policy", "routes", "phase", "layer", "capacity_slots", "capacity_bytes"),
             (
                 _POLICY,

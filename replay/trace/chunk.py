@@ -224,6 +224,7 @@ def fill(chunk: Chunk, name: str, parts: Sequence[Block], columns: Sequence[str]
     columns : sequence of str
         The columns that were read.
     """
+    parts = [part for part in parts if not part.bare]
     if name == "selections":
         chunk.selections = join_lists(parts, "experts", np.int32)
         if "weights" in columns:
@@ -242,7 +243,6 @@ def fill(chunk: Chunk, name: str, parts: Sequence[Block], columns: Sequence[str]
 
 
 def _scores(parts: Sequence[Block], candidates: bool) -> Scores:
-    parts = [part for part in parts if "scores" in part.columns]
     scores = join_lists(parts, "scores", np.float32)
     experts = None
     if parts and "experts" in parts[0].columns:

@@ -109,6 +109,11 @@ class Block:
     rows: int
     columns: dict[str, Flat | Lists]
 
+    @property
+    def bare(self) -> bool:
+        """Whether only the key is left of its rows."""
+        return self.columns.keys() == set(self.table.key)
+
     def flat(self, name: str) -> Flat:
         """Give a column of single values."""
         column = self.columns[name]

@@ -32,17 +32,25 @@ def check_windows(
     """
     if name == "reads" or frame.rows is None:  # reads holds what happened: nothing can be missing
         return
-    keys = {key: join(parts, key) for key in TRACE[name].key}
-    keys["window"] -= first
+    keys = _keys(parts, name, first)
     rows = frame.rows[first:stop]
     if name == "candidates":
         _check_layers(keys, frame, rows, first, report)
         return
     _check_whole(keys, frame, rows, first, report, TRACE[name].required)
+    read = [part for part in parts if not part.bare]
     if name == "drafts":
-        _check_matched(keys, join(parts, "matched").astype(bool), first, report)
+        _check_matched(_keys(read, name, first), join(read, "matched").astype(bool), first, report)
     if name == "residents" and frame.slots is not None and not report.counts["unknown-expert"]:
-        _check_slots(keys, join_lists(parts, "experts", np.int32), frame, first, stop - first, report)
+        experts = join_lists(read, "experts", np.int32)
+        _check_slots(_keys(read, name, first), experts, frame, first, stop - first, report)
+
+
+def _keys(parts: Sequence[Block], name: str, first: int) -> dict[str, np.ndarray]:
+    """Join the columns of the key, windows counted from ``first``."""
+    keys = {key: join(parts, key) for key in TRACE[name].key}
+    keys["window"] = keys["window"] - first
+    return keys
 
 
 def _check_whole(

@@ -165,6 +165,7 @@ def _policy(get: Fields, document: dict[str, Any]) -> dict[str, Any] | None:
     policy = get.section(document, "policy")
     if policy is None:
         return None
+    before = get.failures
     prefetch = get.section(policy, "policy.prefetch")
     if prefetch is not None:
         get.text(prefetch, "policy.prefetch.name", need=True)
@@ -177,7 +178,7 @@ def _policy(get: Fields, document: dict[str, Any]) -> dict[str, Any] | None:
     get.integer(policy, "policy.bytes", 1)
     get.text(policy, "policy.scope", ("global", "layer"))
     get.flag(policy, "policy.split")
-    return policy
+    return policy if get.failures == before else None
 
 
 def _is_slots(value: Any) -> bool:

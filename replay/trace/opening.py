@@ -89,7 +89,7 @@ def read_windows(info: TableInfo, reports: Reports) -> Windows | None:
     blocks = list(stream.blocks())
     for block in blocks:
         _check_windows(block, report)
-    if report.counts:
+    if report.counts or not blocks:
         return None
     rows = join(blocks, "rows")
     phase = join(blocks, "phase")

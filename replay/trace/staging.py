@@ -12,6 +12,32 @@ from pathlib import Path
 from replay.errors import InputError
 
 
+def refuse_taken(path: Path, marker: str, force: bool) -> None:
+    """Refuse a folder that is there and may not be replaced.
+
+    Parameters
+    ----------
+    path : Path
+        The folder to make.
+    marker : str
+        A file that a folder has to hold so that it may be replaced.
+    force : bool
+        Whether an old folder may be replaced.
+
+    Raises
+    ------
+    InputError
+        The path is taken.
+    """
+    taken = path.exists() or path.is_symlink()
+    if taken and not force:
+        raise InputError(f"{path}: exists already; name another folder, or replace it with --force")
+    if taken and not (path / marker).is_file() and not (path.is_dir() and not any(path.iterdir())):
+        raise InputError(
+            f"{path}: expected a folder with {marker} to replace; remove it yourself if it may go"
+        )
+
+
 @contextmanager
 def staged_folder(path: Path, marker: str, force: bool = False) -> Iterator[Path]:
     """Give a folder beside ``path`` to write into; it takes ``path``'s place when the block ends well.
@@ -35,13 +61,9 @@ def staged_folder(path: Path, marker: str, force: bool = False) -> Iterator[Path
     InputError
         The path is taken.
     """
+    path = path.resolve()  # a link stays, what it names is replaced
+    refuse_taken(path, marker, force)
     taken = path.exists() or path.is_symlink()
-    if taken and not force:
-        raise InputError(f"{path}: exists already; name another folder, or replace it with --force")
-    if taken and not (path / marker).is_file() and not (path.is_dir() and not any(path.iterdir())):
-        raise InputError(
-            f"{path}: expected a folder with {marker} to replace; remove it yourself if it may go"
-        )
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
     try:

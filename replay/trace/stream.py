@@ -95,9 +95,9 @@ class TableStream:
         """Check every row; rows whose values do not fit are told once and looked at no further."""
         report, frame = self.report, self.frame
         before = report.counts.total()
-        if block.table.name in ("candidates", "router_scores"):
-            self._settle(block)
         fitting = check_values(block, report)
+        if block.table.name in ("candidates", "router_scores"):
+            fitting = self._settle(block, fitting)
         if fitting is not None:
             block = block.where(fitting)
         if block.rows and block.table.name != "windows":
@@ -107,23 +107,22 @@ class TableStream:
         if block.rows and block.table.name in CONTENTS:
             CONTENTS[block.table.name](block, frame, report)
 
-    def _settle(self, block: Block) -> None:
-        """Treat an all-null column of ids as absent; it has to be so, or not so, in the whole table."""
+    def _settle(self, block: Block, fitting: np.ndarray | None) -> np.ndarray | None:
+        """Settle whether a score table is sparse: ids in every row, or (absent or null) in none."""
         column = block.columns.get("experts")
-        if column is not None and column.valid is not None and not column.valid.any():
+        valid = None if column is None else column.valid
+        if valid is not None and not valid.any():
             del block.columns["experts"]
-            column = None
-        sparse = column is not None
+            column = valid = None
         if self._sparse is None:
-            self._sparse = sparse
-        elif self._sparse != sparse:
-            self.report.one(
-                "null",
-                block.key(0),
-                "the column experts written in every row or in none",
-                "both",
-                "write it in all",
-            )
+            self._sparse = column is not None
+        expected, fix = "the column experts in every row or in none", "write it in all"
+        if valid is not None:
+            self.report.rows(block, "null", ~valid, expected, lambda _: "null", fix)
+            return valid if fitting is None else fitting & valid
+        if self._sparse != (column is not None):
+            self.report.one("null", block.key(0), expected, "both", fix)
+        return fitting
 
     def drain(self) -> None:
         """Read what is left, for its checks."""
