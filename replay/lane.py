@@ -187,12 +187,7 @@ class Lane:
         if self.failure is not None:
             return None
         windows = len(prepared.prefill)
-        used = None
-        if self.rows_used is not None:
-            used = np.ascontiguousarray(
-                self.rows_used[prepared.first_window : prepared.first_window + windows]
-            )
-        events = prepared.events(used, next_use)
+        events = self.view(prepared, next_use)
         mode = self.settings[fr.READ_AHEAD]
         guesses = no_guesses(windows, self.shape.layers)
         if mode != fr.NOTHING:
@@ -210,6 +205,14 @@ class Lane:
         if out.filled[0] > len(out.log) > 0:
             raise AssertionError("event log overflow")
         return out
+
+    def view(self, prepared: Prepared, next_use: NDArray[np.int64] | None = None) -> fr.Events:
+        """The chunk's events over the rows that count for this lane."""
+        used = None
+        if self.rows_used is not None:
+            first = prepared.first_window
+            used = np.ascontiguousarray(self.rows_used[first : first + len(prepared.prefill)])
+        return prepared.events(used, next_use)
 
     def _room(self, events: fr.Events) -> fr.Work:
         """Scratch space, wide enough for this chunk."""

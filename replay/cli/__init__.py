@@ -25,6 +25,7 @@ from replay.errors import ReplayError, nearest
 
 # name on the command line, module, function (or typer.Typer for a command with subcommands)
 COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("compare", "replay.cli.compare", "compare"),
     ("drafts", "replay.cli.drafts", "drafts"),
     ("policies", "replay.cli.policies", "policies"),
     ("query", "replay.cli.query", "query"),

@@ -1,0 +1,203 @@
+"""``replay compare``: policies side by side on one trace."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from replay.cli import flags
+from replay.errors import InputError
+
+if TYPE_CHECKING:
+    from replay.run import Run
+    from replay.trace import Trace
+
+
+def compare(
+    trace: flags.TracePath,
+    policy: flags.Specs = None,
+    out: flags.Out = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="'NAME=V ..'", help="A policy as the engine's switches (repeatable)."),
+    ] = None,
+    slots: flags.Slots = None,
+    bytes: flags.Bytes = None,
+    scope: flags.Scope = "global",
+    split: flags.Split = True,
+    order: flags.Order = "id",
+    cell: flags.Cell = "atomic",
+    start: flags.Start = "cold",
+    prefill: flags.Prefill = "demand",
+    prompt_hot: flags.PromptHot = None,
+    routes: flags.Routes = None,
+    grid: Annotated[
+        str, typer.Option("--grid", help="Capacities of the curves, as factors of the bound.")
+    ] = ("0.25,0.5,0.75,1,1.5,2"),
+    no_curves: Annotated[
+        bool, typer.Option("--no-curves", help="No curves: only the bound is replayed.")
+    ] = False,
+    clock: flags.ClockFile = None,
+    no_clock: flags.NoClock = False,
+    reads: Annotated[
+        bool, typer.Option("--reads", help="Write every read of every policy (reads.parquet).")
+    ] = False,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="SPEC", help="Changes are against this one; else the first."),
+    ] = None,
+    skip: flags.Skip = False,
+    threads: flags.Threads = None,
+    force: flags.Force = False,
+    quiet: flags.Quiet = False,
+    as_json: flags.Json = False,
+) -> None:
+    """Replay a trace through policies and compare hits, misses, read-ahead and bytes per layer.
+
+    Without -p: none+lru, and unpert1, unpert0 and route:p=1, each with lru and decode2q. Without --slots or
+    --bytes: what the trace recorded, else 17.6% of the experts. Without --out it only prints.
+
+    Examples
+    --------
+    replay compare traces/e256-moce
+    replay compare traces/e256-moce -p none+lru -p unpert1:k=8+lru --slots 17.6% --out run
+    replay compare traces/e64-spec -p unpert1+cumulative:0.25 --clock disk.toml --json
+    """
+    from replay.compare import compare as run_compare
+    from replay.switches import spec_from_switches
+    from replay.trace import open_trace
+
+    texts = [*(policy or ()), *(spec_from_switches(each) for each in env or ())]
+    semantics = flags.semantics_of(scope, split, order, cell, start, prefill, prompt_hot)
+    factors = () if no_curves else flags.grid_of(grid)
+    kinds = flags.routes_of(routes)
+    if reads and (no_clock or out is None):
+        raise InputError("--reads: needs a clock and --out; leave out --no-clock, give --out DIR")
+    opened = open_trace(trace)
+    params = flags.clock_of(opened, clock, no_clock)
+    if out is not None:
+        from replay.run import RUN_FILE
+        from replay.trace.staging import refuse_taken
+
+        refuse_taken(out, RUN_FILE, force)
+    with flags.progress(len(opened.windows), quiet) as progress:
+        run = run_compare(
+            opened, texts, slots=slots, bytes=bytes, semantics=semantics, routes=kinds, grid=factors, clock=params,
+            baseline=baseline, skip=skip, reads=reads, threads=threads, progress=progress,
+        )  # fmt: skip
+    if out is not None:
+        from replay.output import write_run
+
+        write_run(run, out, force)
+    if as_json:
+        _print_json(run)
+    else:
+        _print(run, opened, out, quiet)
+
+
+def _print_json(run: "Run") -> None:
+    import json
+
+    typer.echo(json.dumps({"summary": run.summary, "run": run.info}, indent=1, allow_nan=False))
+
+
+def _print(run: "Run", trace: "Trace", out: Any, quiet: bool) -> None:
+    from replay.cli.table import aligned
+
+    if not quiet:
+        for line in _heading(run):
+            typer.echo(line, err=True)
+    timed = run.info["clock"] is not None
+    typer.echo(aligned(*_table(run.summary, timed)))
+    typer.echo("")
+    typer.echo(_worst(run))
+    if not quiet:
+        for line in _next(run, trace, out):
+            typer.echo(line, err=True)
+
+
+def _heading(run: "Run") -> list[str]:
+    """What was replayed, and what to know of it."""
+    info = run.info
+    trace, bound, ways = info["trace"], info["bound"], info["semantics"]
+    held = f"{'+'.join(map(str, bound['slots']))} slots" if bound["slots"] else f"{bound['bytes']} bytes"
+    lines = [
+        f"trace      {trace['name']}: {trace['model']}, {trace['layers']} layers x {trace['experts']} experts, "
+        f"top-{trace['top_k']}; {trace['windows']} windows, {trace['sessions']} sessions",
+        f"arena      {held} ({bound['origin']}), scope {ways['scope']}",
+        f"semantics  routes {', '.join(info['routes'])}; order {ways['order']}, cell {ways['cell']}, "
+        f"split {'on' if ways['split'] else 'off'}, start {ways['start']}, prefill {ways['prefill']}"
+        + (f", prompt-hot {ways['prompt_hot']}" if ways["prompt_hot"] else ""),
+    ]
+    resolved = {each["policy"]: each["resolved"] for each in info["policies"]}
+    lines += [f"policy     {name}: {text}" for name, text in resolved.items()]
+    lines += [f"same       by construction: {' = '.join(group)}" for group in info["same_by_construction"]]
+    lines += [f"note       {text}" for text in info["left_out"]]
+    lines += [f"warning    {text}" for text in info["warnings"]]
+    return [*lines, ""]
+
+
+def _table(summary: list[dict[str, Any]], timed: bool) -> tuple[list[str], list[list[Any]]]:
+    """One line a policy, per token."""
+    headers = ["policy", "misses/tok", "change", "prefetch hits/tok", "issued/tok", "unused", "MB read/tok"]
+    several = len({row["routes"] for row in summary}) > 1
+    headers = [
+        headers[0],
+        *(["routes"] if several else []),
+        *headers[1:],
+        *(["late", "wait us/tok"] if timed else []),
+    ]
+    rows = []
+    for row in summary:
+        unused = None
+        if row["issued"]:
+            unused = f"{row['retired'] / row['issued']:.1%}"
+        change = row["misses_change_ratio"]
+        cells: list[Any] = [
+            row["policy"],
+            *([row["routes"]] if several else []),
+            _fixed(row["misses_per_token"], 2),
+            None if change is None else f"{change:+.1%}",
+            _fixed(row["prefetch_hits_per_token"], 2),
+            _fixed(row["issued_per_token"], 2),
+            unused,
+            _fixed(None if row["read_bytes_per_token"] is None else row["read_bytes_per_token"] / 1e6, 1),
+        ]
+        if timed:
+            claimed = row["timely"] + row["late"]
+            cells += [
+                f"{row['late'] / claimed:.1%}" if claimed else None,
+                _fixed(row["wait_us_per_token"], 0),
+            ]
+        rows.append(cells)
+    return headers, rows
+
+
+def _fixed(value: float | None, digits: int) -> str | None:
+    return None if value is None else f"{value:,.{digits}f}"
+
+
+def _worst(run: "Run") -> str:
+    """The five layers that miss most under the baseline."""
+    import polars as pl
+
+    base = run.info["baseline"]
+    rows = run.layers.filter((pl.col("policy") == base) & (pl.col("routes") == run.info["routes"][0]))
+    by_layer = rows.group_by("layer").agg(pl.col("misses").sum(), pl.col("lookups").sum())
+    worst = by_layer.sort(["misses", "layer"], descending=[True, False]).head(5)
+    total = max(int(by_layer["misses"].sum()), 1)
+    parts = [
+        f"layer {row['layer']} ({row['misses'] / total:.1%} of misses)" for row in worst.iter_rows(named=True)
+    ]
+    return f"most misses under {base}: {', '.join(parts)}"
+
+
+def _next(run: "Run", trace: "Trace", out: Any) -> list[str]:
+    """What to run next."""
+    if out is not None:
+        return [
+            f"\nwritten to {out}",
+            f'next: replay query {out} "select policy, sum(misses) from layers group by 1"',
+        ]
+    return [
+        f"\nnext: replay compare {trace.path} --out DIR keeps the tables and charts; replay policies lists policies"
+    ]

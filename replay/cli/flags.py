@@ -1,0 +1,124 @@
+"""Flags that several commands share, one for each option of the semantics."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from replay.errors import InputError
+
+if TYPE_CHECKING:
+    from replay.semantics import Semantics
+    from replay.timing import ClockParams
+    from replay.trace import Trace
+
+TracePath = Annotated[Path, typer.Argument(metavar="TRACE", help="The trace's folder.")]
+Specs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-p", "--policy", metavar="SPEC", help="A policy such as unpert1:k=8+decode2q (repeatable)."
+    ),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Write the run's tables and charts here.")
+]
+Slots = Annotated[
+    str | None,
+    typer.Option(
+        "--slots", metavar="N|N,N|P%", help="Slots of the arena: 4326, one figure a size class, or 17.6%."
+    ),
+]
+Bytes = Annotated[
+    str | None, typer.Option("--bytes", metavar="SIZE", help="A byte budget instead, such as 4000MiB.")
+]
+Scope = Annotated[str, typer.Option("--scope", help="One arena (global), or one a layer (layer).")]
+Split = Annotated[
+    bool, typer.Option("--split/--no-split", help="Unwanted speculation waits in limbo, or is freed at once.")
+]
+Order = Annotated[str, typer.Option("--order", help="Inside an event: id, or rows (last occurrence).")]
+Cell = Annotated[
+    str, typer.Option("--cell", help="An event's experts together (atomic), or one by one (sequential).")
+]
+Start = Annotated[
+    str, typer.Option("--start", help="cold, recorded (first snapshots), or warm:N (N windows uncounted).")
+]
+Prefill = Annotated[str, typer.Option("--prefill", help="demand, stream (the engine's caps) or stream:CAP.")]
+PromptHot = Annotated[
+    int | None,
+    typer.Option("--prompt-hot", metavar="N", help="Spare the N most recent residents in prefill."),
+]
+Routes = Annotated[
+    list[str] | None,
+    typer.Option("--routes", help="recorded, or rerouted (repeatable).", show_default="recorded"),
+]
+ClockFile = Annotated[
+    Path | None,
+    typer.Option("--clock", metavar="FILE", help="Clock and disk parameters (TOML); see the README."),
+]
+NoClock = Annotated[bool, typer.Option("--no-clock", help="Residency only: columns of time stay null.")]
+Skip = Annotated[bool, typer.Option("--skip", help="Leave out policies that cannot run, and say so.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what --out names, once the new run is whole.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no remarks.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", min=1, metavar="N", help="Policies at once; results do not depend on it."),
+]
+
+
+def semantics_of(
+    scope: str, split: bool, order: str, cell: str, start: str, prefill: str, prompt_hot: int | None
+) -> "Semantics":
+    """The semantics that the flags ask for."""
+    from replay.semantics import Semantics, parse_prefill, parse_start
+
+    begin, warm = parse_start(start)
+    return Semantics(scope, split, order, cell, begin, warm, parse_prefill(prefill), prompt_hot)
+
+
+def routes_of(given: list[str] | None) -> list[str]:
+    """The kinds of routes that the flags ask for, each once."""
+    from replay.semantics import parse_routes
+
+    chosen = [parse_routes(each.strip()) for text in given or ["recorded"] for each in text.split(",")]
+    return list(dict.fromkeys(chosen))
+
+
+def clock_of(trace: "Trace", file: Path | None, no_clock: bool) -> "ClockParams | None":
+    """The clock that the flags ask for: the file's parameters, else the trace's, else the defaults."""
+    from replay.timing import load_clock
+
+    if no_clock:
+        if file is not None:
+            raise InputError("--clock and --no-clock are both given; give one")
+        return None
+    return load_clock(file, trace.meta.io)
+
+
+def grid_of(text: str) -> tuple[float, ...]:
+    """Read ``--grid``: factors of the bound such as 0.5,1,2."""
+    try:
+        factors = tuple(float(each) for each in text.split(","))
+    except ValueError:
+        factors = ()
+    if not factors or not all(0 < each < 1e6 for each in factors):
+        raise InputError(f"--grid {text}: expected factors of the bound above 0, such as 0.25,0.5,1,2")
+    return tuple(dict.fromkeys(factors))
+
+
+@contextmanager
+def progress(windows: int, quiet: bool) -> Iterator["Callable[[int], None] | None"]:
+    """A progress bar on a terminal; nothing elsewhere, and nothing with ``quiet``."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("replaying"), BarColumn(), TextColumn("{task.completed}/{task.total} windows"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("replaying", total=windows)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,224 @@
+"""The ledger: what a lane's events add up to, by layer and by window, and the identities that must hold.
+
+Everything is an int64 until a table is written; times are nanoseconds until then. The conservation identities
+of semantics 7 are checked for every event of every run; one that breaks stops the run (exit 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replay.engine.frame import COUNTERS
+from replay.errors import IdentityError
+from replay.fate import EVENT_COLUMNS, Account
+
+if TYPE_CHECKING:
+    import polars as pl
+
+COUNTED = COUNTERS[: COUNTERS.index("picks_kept")]
+"""Counters of the residency pass that a result shows."""
+
+PENDING = ("pending", "pending_bytes")
+"""Zero in a replay, whose windows are whole; a recording may have them."""
+
+TIMES = ("wait_ns", "limbo_wait_ns")
+FATES = tuple(each for each in EVENT_COLUMNS if each not in TIMES)
+
+IDENTITIES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("lookups", ("hits", "prefetch_hits", "misses")),
+    ("issued", ("prefetch_hits", "retired", "pending")),
+    ("issued_bytes", ("claimed_bytes", "retired_bytes", "pending_bytes")),
+)
+"""A column, and the columns that it is the sum of."""
+
+TIMED_IDENTITIES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("prefetch_hits", ("timely", "late")),
+    ("retired", ("cancelled", "partial", "unused")),
+    ("claimed_bytes", ("timely_bytes", "late_bytes")),
+    ("retired_bytes", ("cancelled_bytes", "unused_bytes")),
+    ("disk_bytes", ("demand_bytes", "timely_bytes", "late_bytes", "unused_bytes", "pending_read_bytes")),
+)
+"""Those that need the clock."""
+
+Columns = dict[str, NDArray[np.int64]]
+
+
+def check(columns: Columns, where: str, timed: bool) -> None:
+    """Check every identity on arrays of any shape.
+
+    Raises
+    ------
+    IdentityError
+        The first that breaks, with its place and both sides.
+    """
+    for name, parts in IDENTITIES + (TIMED_IDENTITIES if timed else ()):
+        total = sum((columns[each] for each in parts), np.zeros_like(columns[name]))
+        wrong = np.argwhere(columns[name] != total)
+        if len(wrong):
+            at = tuple(wrong[0].tolist())
+            raise IdentityError(
+                f"{where}, {at}: {name} is {columns[name][at]} but {' + '.join(parts)} is {total[at]}; "
+                "nothing was written; report it as a defect of this program"
+            )
+
+
+class Tally:
+    """Sums of one lane under one clock.
+
+    Parameters
+    ----------
+    name : str
+        What an error calls it.
+    layers : int
+    warm : int
+        First windows that are not counted.
+    timed : bool
+        A clock accounts the reads too.
+    keep_windows : bool
+        Keep every window's sums, not only the layers'.
+
+    Attributes
+    ----------
+    by_layer : dict of str to int64[2, L]
+        Sums by phase (0 decode, 1 prefill) and layer.
+    windows : int64[2]
+        Counted windows by phase.
+    """
+
+    def __init__(
+        self, name: str, layers: int, warm: int = 0, timed: bool = False, keep_windows: bool = True
+    ) -> None:
+        self.name, self.layers, self.warm, self.timed, self.keep_windows = (
+            name,
+            layers,
+            warm,
+            timed,
+            keep_windows,
+        )
+        self.columns = (*COUNTED, *PENDING, "picks_kept", "picks_made", *(EVENT_COLUMNS if timed else ()))
+        self.by_layer: Columns = {each: np.zeros((2, layers), np.int64) for each in self.columns}
+        self.windows = np.zeros(2, np.int64)
+        self._parts: list[Columns] = []
+
+    def add(
+        self,
+        first: int,
+        prefill: NDArray[np.uint8],
+        counts: NDArray[np.int64],
+        peaks: NDArray[np.int64],
+        account: Account | None = None,
+    ) -> None:
+        """Add a chunk.
+
+        Parameters
+        ----------
+        first : int
+            Its first window.
+        prefill : uint8[W]
+        counts : int64[W * L, len(COUNTERS)]
+        peaks : int64[W, 2]
+        account : Account, optional
+            What the clock made of the reads.
+        """
+        skip = min(max(self.warm - first, 0), len(prefill))
+        shape = (len(prefill), self.layers)
+        cells: Columns = {each: counts[:, i].reshape(shape)[skip:] for i, each in enumerate(COUNTERS)}
+        nothing = np.zeros_like(cells["lookups"])
+        cells.update(dict.fromkeys(PENDING, nothing))
+        if self.timed and account is not None:
+            cells.update({each: account.columns[each].reshape(shape)[skip:] for each in EVENT_COLUMNS})
+        check(cells, f"{self.name}: (window - {first + skip}, layer)", self.timed)
+        phases = prefill[skip:]
+        for phase in (0, 1):
+            chosen = phases == phase
+            count = int(chosen.sum())
+            self.windows[phase] += count
+            if count:
+                for each in self.columns:
+                    part = cells[each] if count == len(phases) else cells[each][chosen]
+                    self.by_layer[each][phase] += part.sum(axis=0)
+        if self.keep_windows and len(phases):
+            part = {each: cells[each].sum(axis=1) for each in self.columns}
+            part["peak_speculative"], part["peak_limbo"] = peaks[skip:, 0], peaks[skip:, 1]
+            if account is not None:
+                part["total_ns"] = account.total_ns[skip:]
+            part["window"] = np.arange(first + skip, first + len(prefill))
+            self._parts.append(part)
+
+    def by_window(self) -> Columns:
+        """Sums of every counted window, with its number, peaks and (with a clock) total time."""
+        if not self._parts:
+            return {}
+        return {each: np.concatenate([part[each] for part in self._parts]) for each in self._parts[0]}
+
+    def total(self, column: str, phase: int | None = None) -> int:
+        """Sum over layers, of one phase or of both; a Python integer, exact at any size."""
+        rows = self.by_layer[column] if phase is None else self.by_layer[column][phase]
+        return sum(rows.ravel().tolist())
+
+
+def _timed_columns(sums: Columns, timed: bool, rows: int) -> dict[str, Any]:
+    """Columns of time, null where no clock ran."""
+    out: dict[str, Any] = {each: sums[each] if timed else [None] * rows for each in FATES}
+    for each in TIMES:
+        out[each.replace("_ns", "_us")] = sums[each] / 1000.0 if timed else [None] * rows
+    return out
+
+
+def _frame(columns: dict[str, Any], texts: Sequence[str]) -> pl.DataFrame:
+    import polars as pl
+
+    def type_of(name: str) -> Any:
+        return pl.String if name in texts else pl.Float64 if name.endswith("_us") else pl.Int64
+
+    return pl.DataFrame(
+        {name: pl.Series(name, values, dtype=type_of(name)) for name, values in columns.items()}
+    )
+
+
+def layers_frame(policy: str, routes: str, tally: Tally) -> pl.DataFrame:
+    """Rows of ``layers.parquet`` of one policy: one a phase that the trace has, and layer."""
+    phases = [i for i in (0, 1) if tally.windows[i]]
+    rows = len(phases) * tally.layers
+    sums = {each: tally.by_layer[each][phases].ravel() for each in tally.columns}
+    check(sums, f"{tally.name}: (phase and layer)", tally.timed)
+    columns: dict[str, Any] = {
+        "policy": [policy] * rows,
+        "routes": [routes] * rows,
+        "phase": np.repeat([("decode", "prefill")[i] for i in phases], tally.layers).tolist(),
+        "layer": np.tile(np.arange(tally.layers), len(phases)),
+    }
+    columns.update({each: sums[each] for each in _counters_in_order()})
+    columns.update(_timed_columns(sums, tally.timed, rows))
+    return _frame(columns, ("policy", "routes", "phase"))
+
+
+def windows_frame(policy: str, routes: str, tally: Tally, windows: Any) -> pl.DataFrame:
+    """Rows of ``windows.parquet`` of one policy; ``windows`` is the trace's (sessions, phases, domains)."""
+    sums = tally.by_window()
+    number = sums.get("window", np.empty(0, np.int64))
+    rows = len(number)
+    columns: dict[str, Any] = {
+        "policy": [policy] * rows,
+        "routes": [routes] * rows,
+        "window": number,
+        "session": windows.session[number],
+        "phase": np.where(windows.prefill[number], "prefill", "decode").tolist(),
+        "domain": [windows.domain[i] for i in number] if windows.domain is not None else [None] * rows,
+        "rows": windows.rows[number],
+    }
+    for each in (*_counters_in_order(), "peak_speculative", "peak_limbo"):
+        columns[each] = sums.get(each, number)
+    columns.update(_timed_columns(sums, tally.timed, rows))
+    columns["total_us"] = sums["total_ns"] / 1000.0 if tally.timed and rows else [None] * rows
+    return _frame(columns, ("policy", "routes", "phase", "domain"))
+
+
+def _counters_in_order() -> tuple[str, ...]:
+    """Counters in the order of the published tables: pending behind retired."""
+    at, at_bytes = COUNTED.index("dropped"), COUNTED.index("retired_bytes") + 1
+    return (*COUNTED[:at], PENDING[0], *COUNTED[at:at_bytes], PENDING[1])

@@ -1,0 +1,205 @@
+"""One pass over a trace for many lanes: read and prepared once, chunk by chunk, lanes in threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replay.chunk import Demand, Prepared, prepare
+from replay.clock import Clock
+from replay.engine.frame import Guesses
+from replay.errors import InputError
+from replay.fate import Reads
+from replay.lane import Lane, combine
+from replay.ledger import Tally
+from replay.trace import Trace
+
+Progress = Callable[[int], None]
+"""Called with the number of windows done."""
+
+
+@dataclass
+class Entry:
+    """A lane with what is kept of it.
+
+    Attributes
+    ----------
+    lane : Lane
+    tally : Tally
+    clock : Clock or None
+        The clock that is laid over the lane's event log.
+    keep_reads : bool
+        Keep every read.
+    reads : list of (int, Reads)
+        First window and reads of each chunk, where they are kept.
+    """
+
+    lane: Lane
+    tally: Tally
+    clock: Clock | None = None
+    keep_reads: bool = False
+    reads: list[Reads] = field(default_factory=list)
+
+    def step(self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None) -> None:
+        """Play a chunk, clock it, add it up."""
+        out = self.lane.step(prepared)
+        if out is None:
+            return
+        account = None
+        if self.clock is not None:
+            first, last = prepared.first_window, prepared.first_window + len(prepared.prefill)
+            log = out.log[: out.filled[0]]
+            account = self.clock.step(log, first, last, timing, reads=self.keep_reads)
+            if account.reads is not None:
+                self.reads.append(account.reads)
+        self.tally.add(prepared.first_window, prepared.prefill, out.counts, out.peaks, account)
+
+
+@dataclass
+class Coverage:
+    """What the optional tables covered, as a pass saw them.
+
+    Attributes
+    ----------
+    candidates, router_scores : bool[windows]
+        Windows with rows in that table.
+    past : dict of (int, float) to int
+        By picks K and reach: sparse candidate rows in which a policy might have looked past the row's end.
+    """
+
+    candidates: NDArray[np.bool_]
+    router_scores: NDArray[np.bool_]
+    past: dict[tuple[int, float], int]
+
+    def add(self, prepared: Prepared, experts: int) -> None:
+        """Note a chunk."""
+        chunk = prepared.chunk
+        for name in ("candidates", "router_scores"):
+            raw = getattr(chunk, name)
+            if raw is not None:
+                getattr(self, name)[raw.window] = True
+        if (
+            chunk.candidates is not None
+            and chunk.candidates.experts is not None
+            and len(prepared.guesses.scores)
+        ):
+            for count, reach in self.past:
+                self.past[count, reach] += looks_past(prepared.guesses, count, reach, experts)
+
+
+def looks_past(guesses: Guesses, count: int, reach: float, experts: int) -> int:
+    """Sparse rows that may lack an expert within ``reach`` of their ``count``-th best score."""
+    lengths = np.diff(guesses.offsets)
+    whole = lengths == experts
+    short = lengths < count
+    enough = np.flatnonzero(~short & ~whole)
+    kth = guesses.scores[guesses.offsets[enough] + count - 1].astype(np.float64)
+    lowest = guesses.scores[guesses.offsets[enough + 1] - 1].astype(np.float64)
+    return int((short & ~whole).sum() + (lowest + reach >= kth).sum())
+
+
+def tables_for(trace: Trace, demand: Demand, timing: bool) -> set[str]:
+    """Tables that a pass reads."""
+    tables = {"selections"}
+    if (demand.guesses or demand.moments) and trace.has("candidates"):
+        tables.add("candidates")
+    if demand.router and trace.has("router_scores"):
+        tables.add("router_scores")
+    if timing and trace.has("timing"):
+        tables.add("timing")
+    return tables
+
+
+def first_snapshots(trace: Trace) -> dict[int, NDArray[np.int32]]:
+    """The first resident snapshot of each layer (start ``recorded``).
+
+    Raises
+    ------
+    InputError
+        The trace has no table ``residents``.
+    """
+    if not trace.has("residents"):
+        raise InputError(
+            f"{trace.path}: --start recorded needs the table residents, which this trace lacks; use --start cold"
+        )
+    found: dict[int, NDArray[np.int32]] = {}
+    for chunk in trace.chunks({"residents"}):
+        rows = chunk.residents
+        if rows is None:
+            continue
+        for i, layer in enumerate(rows.layer.tolist()):
+            if layer not in found:
+                lists = rows.experts
+                found[layer] = np.array(lists.values[lists.offsets[i] : lists.offsets[i + 1]], np.int32)
+        if len(found) == trace.meta.layers:
+            break
+    return found
+
+
+def prepared_chunks(trace: Trace, demand: Demand, timing: bool) -> Iterator[tuple[Prepared, Any]]:
+    """Read and prepare a trace chunk by chunk, one chunk ahead of its use."""
+    meta, prefill = trace.meta, trace.windows.prefill
+    tables = tables_for(trace, demand, timing)
+    source = trace.chunks(tables, decode_only={"candidates"} & tables)
+    table = trace.has("candidates")
+
+    def ahead() -> tuple[Prepared, Any] | None:
+        chunk = next(source, None)
+        if chunk is None:
+            return None
+        ready = prepare(chunk, meta.layers, meta.experts, prefill[chunk.w0 : chunk.w1], demand, table)
+        return ready, chunk.tables.get("timing")
+
+    with ThreadPoolExecutor(1) as reader:
+        waiting = reader.submit(ahead)
+        while (found := waiting.result()) is not None:
+            waiting = reader.submit(ahead)
+            yield found
+
+
+def play(
+    trace: Trace, entries: Sequence[Entry], *, threads: int | None = None, progress: Progress | None = None
+) -> Coverage:
+    """Play every lane over the whole trace.
+
+    Parameters
+    ----------
+    trace : Trace
+    entries : sequence of Entry
+        Changed in place; a lane whose arena cannot hold an event stops and says so in ``lane.failure``.
+    threads : int, optional
+        Lanes that run at once; the machine's cores where None. Results do not depend on it.
+    progress : callable, optional
+        Called with the number of windows done.
+
+    Returns
+    -------
+    Coverage
+        What the optional tables covered.
+    """
+    demand = combine([each.lane for each in entries])
+    if any(each.lane.semantics.start == "recorded" for each in entries):
+        snapshots = first_snapshots(trace)
+        for each in entries:
+            if each.lane.semantics.start == "recorded":
+                each.lane.start(snapshots)
+    timed = any(each.clock is not None for each in entries)
+    windows = len(trace.windows)
+    asked = {(d.picks, d.reach): 0 for d in (each.lane.demand() for each in entries) if d.guesses and d.picks}
+    coverage = Coverage(np.zeros(windows, bool), np.zeros(windows, bool), asked)
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        for prepared, timing in prepared_chunks(trace, demand, timed):
+            for each in {id(e.lane.rows_used): e for e in entries}.values():
+                each.lane.view(prepared)
+            for done in [pool.submit(each.step, prepared, timing) for each in entries]:
+                done.result()
+            coverage.add(prepared, trace.meta.experts)
+            if progress is not None:
+                progress(prepared.first_window + len(prepared.prefill))
+    return coverage

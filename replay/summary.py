@@ -1,0 +1,78 @@
+"""The summary of a comparison: one row a policy, totals as integers, ratios derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from replay.ledger import COUNTED, FATES, PENDING, TIMES
+
+if TYPE_CHECKING:
+    from replay.compare import Candidate
+
+DECODE = 0
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def summarise(candidates: Sequence[Candidate], baseline: str, warm: int) -> list[dict[str, Any]]:
+    """One row a policy and routes.
+
+    Totals are over all counted windows; figures per token are over decode windows, whose committed tokens they
+    divide by.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        Played.
+    baseline : str
+        The spec whose misses a change is against, under the same routes.
+    warm : int
+        First windows that are not counted.
+
+    Returns
+    -------
+    list of dict
+        In the order of the candidates.
+    """
+    base = {c.routes: c.entry.tally.total("misses", DECODE) for c in candidates if c.text == baseline}
+    tokens = {c.routes: int(c.tokens[warm:].sum()) for c in candidates if c.text == baseline}
+    return [_row(c, base.get(c.routes), tokens.get(c.routes), warm) for c in candidates]
+
+
+def _row(candidate: Candidate, base_misses: int | None, base_tokens: int | None, warm: int) -> dict[str, Any]:
+    tally, tokens = candidate.entry.tally, int(candidate.tokens[warm:].sum())
+    row: dict[str, Any] = {"policy": candidate.text, "routes": candidate.routes, "tokens": tokens}
+    for name in (*COUNTED, *PENDING, *(FATES if tally.timed else ())):
+        row[name] = tally.total(name)
+    for name in TIMES:
+        row[name.replace("_ns", "_us")] = tally.total(name) / 1000 if tally.timed else None
+    decode = {name: tally.total(name, DECODE) for name in tally.columns}
+    misses, issued, lookups = decode["misses"], decode["issued"], decode["lookups"]
+    hits = decode["prefetch_hits"]
+    row["decode_misses"] = misses
+    row["misses_per_token"] = _ratio(misses, tokens)
+    row["prefetch_hits_per_token"] = _ratio(hits, tokens)
+    row["issued_per_token"] = _ratio(issued, tokens)
+    read = decode["demand_bytes"] + decode["issued_bytes"]
+    if tally.timed:
+        read = decode["disk_bytes"]
+    row["read_bytes_per_token"] = _ratio(read, tokens)
+    row["retired_share"] = _ratio(decode["retired"], issued)
+    row["hit_ratio"] = _ratio(decode["hits"] + hits, lookups)
+    row["adjusted_hit_ratio"] = None if not lookups else 1 - (misses + issued) / lookups
+    row["usefulness"] = _ratio(hits, issued)
+    row["timely_usefulness"] = _ratio(decode["timely"], issued) if tally.timed else None
+    row["wait_us_per_token"] = (
+        _ratio((decode["wait_ns"] + decode["limbo_wait_ns"]) / 1000, tokens) if tally.timed else None
+    )
+    change = None
+    if base_misses and base_tokens and tokens:
+        change = (misses / tokens) / (base_misses / base_tokens) - 1
+    row["misses_change_ratio"] = change
+    if candidate.routes != "recorded":
+        row["picks_made"], row["picks_kept"] = tally.total("picks_made"), tally.total("picks_kept")
+        row["picks_kept_ratio"] = _ratio(row["picks_kept"], row["picks_made"])
+    return row

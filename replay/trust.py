@@ -1,0 +1,109 @@
+"""How far a comparison can be trusted: what its reader must know, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from replay.bound import Bound
+from replay.play import Coverage
+from replay.resolve import Resolved
+from replay.semantics import Semantics
+from replay.trace import Trace
+
+
+def warnings_for(
+    trace: Trace,
+    policies: Sequence[Resolved],
+    semantics: Semantics,
+    bound: Bound,
+    routes: Sequence[str],
+    coverage: Coverage,
+) -> list[str]:
+    """Warnings of a comparison.
+
+    Parameters
+    ----------
+    trace : Trace
+    policies : sequence of Resolved
+    semantics : Semantics
+    bound : Bound
+    routes : sequence of str
+    coverage : Coverage
+
+    Returns
+    -------
+    list of str
+        One sentence each, the gravest first.
+    """
+    found = []
+    if "recorded" in routes:
+        found += _fixed_routes(trace)
+    found += _retention(policies)
+    found += _coverage(trace, policies, routes, coverage)
+    found += _recorded_ways(trace, semantics)
+    if bound.bytes is not None and any(p.spec.evict.options.get("quota") is not None for p in policies):
+        found.append("decode2q's quota is a share of slots and has no effect under a byte budget")
+    return found
+
+
+def _fixed_routes(trace: Trace) -> list[str]:
+    router = trace.meta.router
+    bonus = None if router is None else router.bonus
+    rank1 = None if router is None else router.r1_bonus
+    if router is None or bonus is None:
+        return [
+            "the trace does not say with what resident bonus it was recorded: a fixed-route replay is exact only "
+            "where that was 0"
+        ]
+    if bonus > 0 or (rank1 or 0) > 0:
+        return [
+            f"recorded with a resident bonus (b = {bonus:g}, r1 = {rank1 or 0:g}): a fixed-route replay is only a screen, "
+            "because other evictions would have changed the routes"
+        ]
+    return []
+
+
+def _retention(policies: Sequence[Resolved]) -> list[str]:
+    if any(p.spec.retention for p in policies):
+        return [
+            "draft retention is exact within a round; the rounds that would have followed a tighter policy were not "
+            "recorded, so across rounds it is a screen"
+        ]
+    return []
+
+
+def _coverage(
+    trace: Trace, policies: Sequence[Resolved], routes: Sequence[str], coverage: Coverage
+) -> list[str]:
+    found, decode = [], ~trace.windows.prefill
+    reading = [p for p in policies if p.ranking is not None]
+    if trace.has("candidates") and (reading or any(p.spec.read_ahead.name == "oracle" for p in policies)):
+        missing = int((decode & ~coverage.candidates).sum())
+        if missing:
+            found.append(f"{missing} decode windows have no candidates: read-ahead does nothing there")
+    past = max(coverage.past.values(), default=0)
+    if past:
+        found.append(
+            f"{past} sparse candidate rows end too early to be exact: a policy might have looked past their end"
+        )
+    if "rerouted" in routes:
+        missing = int((~coverage.router_scores).sum())
+        if missing:
+            found.append(f"{missing} windows have no router scores: rerouted keeps their recorded picks")
+    return found
+
+
+def _recorded_ways(trace: Trace, semantics: Semantics) -> list[str]:
+    policy: dict[str, Any] = trace.meta.policy or {}
+    said = semantics.describe()
+    other = [
+        f"{name} {policy[name]}"
+        for name in ("scope", "order", "cell", "split")
+        if policy.get(name) is not None and policy[name] != said[name]
+    ]
+    if not other:
+        return []
+    return [
+        f"the trace was recorded with {', '.join(other)}; this replay plays otherwise (see the options of that name)"
+    ]
