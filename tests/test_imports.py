@@ -21,7 +21,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("engine", ("engine", "chunk", "lane", "timing", "timeline", "clock")),
     ("counts", ("ledger",)),
     ("runs", ("play", "curve", "recorded", "fidelity", "trust", "run", "summary", "compare")),
-    ("pictures", ("plot", "report")),
+    ("pictures", ("plot", "report", "output")),
     ("talk", ("cli", "__main__")),
 )
 PLACE = {module: rank for rank, (_, modules) in enumerate(ROOMS) for module in modules}
