@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -62,13 +63,11 @@ class TableStream:
         """Read the table from its start, in blocks that passed the checks of single rows."""
         first = 0
         try:
-            file = open_parquet(self.info.path, self.info.metadata)
-            for batch in file.iter_batches(self._batch_rows(), columns=list(self.names)):
-                if batch.num_rows:
-                    block = decode(self.info.table, batch, first, self.names)
-                    first += block.rows
-                    self._check(block)
-                    yield block
+            for batch in self._batches():
+                block = decode(self.info.table, batch, first, self.names)
+                first += block.rows
+                self._check(block)
+                yield block
         except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
             self.sound = False
             self.report.one(
@@ -78,6 +77,17 @@ class TableStream:
                 brief(problem),
                 "copy or record the table again",
             )
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """Read batches of rows, the next one always in the making while one is worked on."""
+        file = open_parquet(self.info.path, self.info.metadata)
+        batches = file.iter_batches(self._batch_rows(), columns=list(self.names))
+        with ThreadPoolExecutor(1) as pool:
+            ahead = pool.submit(next, batches, None)
+            while (batch := ahead.result()) is not None:
+                ahead = pool.submit(next, batches, None)
+                if batch.num_rows:
+                    yield batch
 
     def _batch_rows(self) -> int:
         wanted = set(self.names)
