@@ -29,6 +29,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("drafts", "replay.cli.drafts", "drafts"),
     ("policies", "replay.cli.policies", "policies"),
     ("query", "replay.cli.query", "query"),
+    ("schema", "replay.cli.schema", "schema"),
+    ("validate", "replay.cli.validate", "validate"),
 )
 
 _SECTION = re.compile(r"^(Parameters|Returns|Raises|Examples|Notes|See Also)\n-+\n", re.MULTILINE)
