@@ -1,0 +1,140 @@
+"""``compare`` end to end against the slow twins: a trace on disk, the clock, the tables."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from replay.compare import compare
+from replay.errors import InputError
+from replay.semantics import Semantics, parse_prefill, parse_start
+from replay.timing import PARAMETERS, load_clock
+from replay.trace import open_trace
+from tests.slow.arena import ArenaTooSmall
+from tests.slow.clock import COUNTS as TIMES
+from tests.slow.clock import clock_slow
+from tests.slow.make import Case, draw_case, write
+from tests.slow.result import COUNTERS
+from tests.slow.twin import replay_slow
+from tests.test_engine_twin import spec_text
+
+CASES = int(os.environ.get("REPLAY_COMPARE_CASES", "120"))
+
+
+def clock_file(case: Case, path) -> None:
+    """Write a case's clock as a user would."""
+    given = {name: getattr(case.clock, name) for name in PARAMETERS if getattr(case.clock, name) is not None}
+    path.write_text("".join(f"{name} = {value}\n" for name, value in given.items()))
+
+
+def run_case(case: Case, path):
+    """Run ``compare`` on a case; None where the arena is too small."""
+    options = case.options
+    write(case.trace, path / "trace", float16=case.trace.layers % 2 == 0)
+    clock_file(case, path / "clock.toml")
+    trace = open_trace(path / "trace")
+    start, warm = parse_start(options.start)
+    semantics = Semantics(
+        options.scope, options.split, options.order, options.cell, start, warm, parse_prefill(options.prefill),
+        options.prompt_hot or None,
+    )  # fmt: skip
+    classes = sorted(set(case.trace.classes.values()))
+    slots = None if options.slots is None else ",".join(str(options.slots[c]) for c in classes)
+    budget = None if options.budget is None else str(options.budget)
+    return compare(
+        trace, [spec_text(case)], slots=slots, bytes=budget, semantics=semantics, routes=[options.routes], grid=(),
+        clock=load_clock(path / "clock.toml", trace.meta.io), threads=2,
+    )  # fmt: skip
+
+
+def expected(case: Case):
+    """The twins' counters and times by (window, layer), and totals by window; None where too small."""
+    try:
+        slow = replay_slow(case.trace, case.spec, case.options)
+    except ArenaTooSmall:
+        return None
+    times = clock_slow(case.trace, slow, case.clock, case.options.split, case.options.warm)
+    return slow, times
+
+
+def same(value, slow: float) -> bool:
+    """Equal to one part in a million."""
+    return abs(value - slow) <= 1e-6 * abs(slow)
+
+
+def check_row(row, cells, where) -> None:
+    """A row of a table equals the sum of its cells."""
+    for name in COUNTERS:
+        assert row[name] == sum(c[name] for c in cells), (where, name)
+    for name in TIMES:
+        total = sum(c[name] for c in cells)
+        if name.endswith("_ns"):
+            assert same(row[name.replace("_ns", "_us")], total / 1000), (where, name)
+        else:
+            assert row[name] == total, (where, name)
+
+
+def usable(seed: int) -> Case | None:
+    """A case that the command line can express and a trace can serve, or None."""
+    case = draw_case(seed)
+    slots = case.options.slots
+    if slots is not None and any(isinstance(k, tuple) for k in slots):
+        return None
+    if isinstance(case.options.budget, dict) or (case.options.start == "recorded" and not case.trace.residents):
+        return None
+    if case.spec.prefetch in ("unpert1", "unpert0", "route") and not case.trace.has_candidates:
+        return None
+    return replace(case, options=replace(case.options, rows_used={}))
+
+
+def compare_case(seed: int, path) -> str:
+    """Compare one case; returns what it exercised."""
+    case = usable(seed)
+    if case is None:
+        return "skipped"
+    found = expected(case)
+    if found is None:
+        with pytest.raises(InputError, match="cannot hold one event"):
+            run_case(case, path)
+        return "too small"
+    slow, times = found
+    run = run_case(case, path)
+    cells = {key: {**slow.counters[key], **times.counts[key]} for key in slow.counters}
+    windows = run.windows.to_dicts()
+    assert [row["window"] for row in windows] == sorted({w for w, _ in cells})
+    for row in windows:
+        w = row["window"]
+        check_row(row, [cells[w, la] for la in range(case.trace.layers)], (seed, w))
+        assert (row["peak_speculative"], row["peak_limbo"]) == slow.peaks[w]
+        assert same(row["total_us"], times.total_ns[w] / 1000), (seed, w)
+    layers = run.layers.to_dicts()
+    prefill = [w.prefill for w in case.trace.windows]
+    phases = {("prefill" if prefill[w] else "decode") for w, _ in cells}
+    assert {row["phase"] for row in layers} == phases
+    for row in layers:
+        chosen = [c for (w, la), c in cells.items() if la == row["layer"] and prefill[w] == (row["phase"] == "prefill")]
+        check_row(row, chosen, (seed, row["phase"], row["layer"]))
+    return "equal"
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_tables_equal_the_twins(block, tmp_path):
+    """Every column of layers and windows equals the twins', times to one part in a million."""
+    seen = []
+    for seed in range(block * CASES // 6, (block + 1) * CASES // 6):
+        (tmp_path / str(seed)).mkdir()
+        seen.append(compare_case(seed, tmp_path / str(seed)))
+    assert seen.count("equal") > len(seen) // 2
+
+
+def test_residency_is_the_same_under_any_clock(tmp_path):
+    """Residency counters do not depend on the clock."""
+    case = usable(7)
+    assert case is not None
+    runs = []
+    for i, workers in enumerate((1, 5)):
+        (tmp_path / str(i)).mkdir()
+        clock = replace(case.clock, workers=workers, reserved=0, device_gbps=0.05 if i else 6.0)
+        runs.append(run_case(replace(case, clock=clock), tmp_path / str(i)).windows.select(*COUNTERS).to_numpy())
+    assert np.array_equal(*runs)
