@@ -83,6 +83,8 @@ def usable(seed: int) -> Case | None:
         return None
     if isinstance(case.options.budget, dict) or (case.options.start == "recorded" and not case.trace.residents):
         return None
+    if case.trace.has_candidates and not case.trace.candidates:
+        return None
     if case.spec.prefetch in ("unpert1", "unpert0", "route") and not case.trace.has_candidates:
         return None
     return replace(case, options=replace(case.options, rows_used={}))

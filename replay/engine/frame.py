@@ -20,9 +20,6 @@ COUNTERS = (
     DEMAND_BYTES, ISSUED_BYTES, CLAIMED_BYTES, RETIRED_BYTES, PICKS_KEPT, PICKS_MADE,
 ) = range(len(COUNTERS))  # fmt: skip
 
-# -- operations of the event log: rows (operation, argument)
-OP_WINDOW, OP_ISSUE, OP_EVENT, OP_CLAIM, OP_DEMAND, OP_RETIRE, OP_ASK, OP_FREE = range(8)
-
 # -- settings (int64)
 (
     LAYERS, EXPERTS, TOP_K, CELL, ORDER, SPLIT, SCOPE, READ_AHEAD, COUNT_K, PROTECT, TOUCH, STREAM, PROMPT_HOT,

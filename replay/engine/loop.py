@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import replay.arena as ar
 import replay.engine.frame as fr
+import replay.log as op
 from replay.arena import take_free
 from replay.engine.event import event
 from replay.engine.guess import guess, mark_hot, stream
@@ -75,7 +76,7 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
         m[ar.PEAK_SPECULATIVE], m[ar.PEAK_LIMBO] = m[ar.SPECULATIVE], m[ar.LIMBO_SLOTS]
         guessing = settings[fr.READ_AHEAD] != fr.NOTHING and not prefill
         if logging:
-            log(out, fr.OP_WINDOW, settings[fr.FIRST_WINDOW] + w)
+            log(out, op.OP_WINDOW, settings[fr.FIRST_WINDOW] + w)
         if prefill and settings[fr.PROMPT_HOT] >= 0:
             mark_hot(m, settings[fr.PROMPT_HOT], settings[fr.FIRST_WINDOW] + w + 1)
         for layer in range(-1, layers):
@@ -85,7 +86,7 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
                 if prefill and settings[fr.STREAM] != fr.STREAM_OFF:
                     stream(m, layer, row, settings, work, out, victim)
                 if logging:
-                    log(out, fr.OP_EVENT, layer)
+                    log(out, op.OP_EVENT, layer)
                 if out.residents.shape[0] > 0:
                     for e in range(experts):
                         s = m[m[ar.SLOT_OF] + layer * experts + e]
@@ -93,11 +94,11 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
                 if not event(m, w, layer, settings, rates, events, router, work, out, enter, claim, victim):
                     return 1
                 if logging:
-                    log(out, fr.OP_ASK, layer)
+                    log(out, op.OP_ASK, layer)
                 if settings[fr.SPLIT]:
                     turn_limbo(m)
                     if logging:
-                        log(out, fr.OP_FREE, layer)
+                        log(out, op.OP_FREE, layer)
             if guessing:
                 group = w * (layers + 1) + layer + 1
                 for g in range(guesses.at[group], guesses.at[group + 1]):

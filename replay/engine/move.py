@@ -6,6 +6,7 @@ import numpy as np
 
 import replay.arena as ar
 import replay.engine.frame as fr
+import replay.log as op
 from replay.arena import give_free, link_tail, take_free, unlink
 from replay.jit import inline
 
@@ -103,7 +104,7 @@ def reclaim(m, p, base, logging, out):
                 m[p + ar.USED] -= m[key + ar.BYTES]
                 retire_counts(m, out, base + m[s + ar.LAYER], key)
                 if logging:
-                    log(out, fr.OP_RETIRE, m[key + ar.NUMBER])
+                    log(out, op.OP_RETIRE, m[key + ar.NUMBER])
                 return s
     return np.int64(-1)
 
@@ -135,7 +136,7 @@ def load(m, number, layer, base, logging, out, enter, victim):
     out.counts[row, fr.MISSES] += 1
     out.counts[row, fr.DEMAND_BYTES] += m[key + ar.BYTES]
     if logging:
-        log(out, fr.OP_DEMAND, number)
+        log(out, op.OP_DEMAND, number)
     return s
 
 
@@ -155,7 +156,7 @@ def hit(m, s, row, logging, out, enter, claim):
     out.counts[row, fr.PREFETCH_HITS] += 1
     out.counts[row, fr.CLAIMED_BYTES] += m[key + ar.BYTES]
     if logging:
-        log(out, fr.OP_CLAIM, m[key + ar.NUMBER])
+        log(out, op.OP_CLAIM, m[key + ar.NUMBER])
     return 2
 
 
@@ -187,7 +188,7 @@ def issue(m, number, layer, row, logging, out, victim):
     out.counts[row, fr.ISSUED] += 1
     out.counts[row, fr.ISSUED_BYTES] += m[key + ar.BYTES]
     if logging:
-        log(out, fr.OP_ISSUE, number)
+        log(out, op.OP_ISSUE, number)
 
 
 @inline
@@ -202,7 +203,7 @@ def retire_layer(m, layer, row, split, logging, out):
         m[m[ar.SLOT_OF] + m[key + ar.NUMBER]] = -1
         retire_counts(m, out, row, key)
         if logging:
-            log(out, fr.OP_RETIRE, m[key + ar.NUMBER])
+            log(out, op.OP_RETIRE, m[key + ar.NUMBER])
         if split:
             m[s + ar.STATE] = ar.LIMBO
             m[s + ar.GENERATION] = m[ar.EVENT]

@@ -133,7 +133,7 @@ class SlowTimes:
     counts
         (window, layer) to the integers of `COUNTS`; counted windows only. Waits are in nanoseconds.
     total_ns
-        window to its duration; counted windows only.
+        window to the time from its start to the end of its last event's wait; counted windows only.
     fates
         Issue number to its fate, warm windows included.
     """
@@ -229,9 +229,7 @@ class _Run:
         return self.times.counts.setdefault((window, layer), dict.fromkeys(COUNTS, 0))
 
     def begin_window(self, window: int | None) -> None:
-        """End the window before, if any, and begin this one."""
-        if self.window_start is not None and self.window_start[0] >= self.warm:
-            self.times.total_ns[self.window_start[0]] = self.now - self.window_start[1]
+        """Begin a window."""
         self.window_start = None if window is None else (window, self.now)
 
     def issue(self, entry: Issue) -> None:
@@ -260,6 +258,8 @@ class _Run:
         self.wait(count, "wait_ns", wanted)
         if not self.split:
             self.wait(count, "limbo_wait_ns", retired)
+        if self.window_start is not None and event.window >= self.warm:
+            self.times.total_ns[event.window] = self.now - self.window_start[1]
         self.now += post
         self.disk.advance(self.now, start_at_end=True)
         if self.split:
