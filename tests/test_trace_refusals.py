@@ -517,9 +517,9 @@ FILES: dict[str, tuple[Callable[[Path], Any], str, str, str]] = {
     "bonus a text": (field("router.bonus", "0.85"), "field", "trace.json", "field router.bonus"),
     "bonus infinite": (
         lambda f: (f / "trace.json").write_text((f / "trace.json").read_text().replace("0.85", "1e999")),
-        "field",
+        "trace-json-unreadable",
         "trace.json",
-        "router.bonus",
+        "1e999",
     ),
     "protect negative": (field("router.protect", -1), "field", "trace.json", "field router.protect"),
     "slots no list": (field("policy.slots", 8), "field", "trace.json", "field policy.slots"),
@@ -590,6 +590,12 @@ FILES: dict[str, tuple[Callable[[Path], Any], str, str, str]] = {
     "absolute path": (field("tables.counters.file", "/etc/hosts"), "path", "hosts", "inside the trace"),
     "path with a null": (field("tables.counters.file", "a\0b"), "path", "", "inside the trace"),
     "link out of the folder": (outside, "path", "counters.parquet", "inside the trace"),
+    "name on two lines": (
+        field("tables.counters.file", "a\nb.parquet"),
+        "table-missing",
+        "a\nb.parquet",
+        "a\\nb.parquet",
+    ),
     "entry names a folder": (field("tables.counters.file", "."), "table-missing", "", ""),
 }
 
@@ -652,6 +658,51 @@ def test_damaged_pages_are_one_line(tmp_path: Path, place: int) -> None:
         assert str(problem) in {each.line() for each in found.failures}
     else:
         assert found.valid
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_command_tells_all_failures(
+    tmp_path: Path, cli: Callable[..., tuple[int, str, str]], as_json: bool
+) -> None:
+    raw = healthy()
+    at(raw, "selections", 4, experts=[5, 5])
+    for row in range(12):
+        at(raw, "reads", row, kind="guess")
+    folder = raw.write(tmp_path / "trace")
+    code, out, err = cli("validate", folder, *["--json"] * as_json)
+    assert code == 2 and not err
+    if as_json:
+        found = json.loads(out)
+        assert not found["valid"] and len(found["failures"]) == 11
+        assert found["untold"] == [{"table": "reads", "reason": "kind", "count": 2}]
+        assert found["failures"][0] == {
+            "reason": "repeated-expert",
+            "file": str(folder / "selections.parquet"),
+            "table": "selections",
+            "key": "window 1, row 0, layer 1",
+            "expected": "each expert once in a row",
+            "found": "[5, 5]",
+            "fix": "write an id once",
+        }
+    else:
+        lines = out.splitlines()
+        assert len(lines) == 13 and lines[-1].endswith("not valid; failures: 13")
+        assert "each expert once in a row, found [5, 5]" in lines[0]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_command_on_a_valid_trace(
+    tmp_path: Path, cli: Callable[..., tuple[int, str, str]], as_json: bool
+) -> None:
+    folder = healthy().write(tmp_path / "trace")
+    code, out, err = cli("validate", folder, *["--json"] * as_json)
+    assert code == 0 and not err
+    assert json.loads(out)["valid"] if as_json else "valid; rows: windows 4, selections 21" in out
+
+
+def test_the_command_on_nothing(tmp_path: Path, cli: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = cli("validate", tmp_path / "none")
+    assert code == 2 and "a trace folder" in out and len(out.splitlines()) == 2
 
 
 def test_the_healthy_trace_is_valid(tmp_path: Path) -> None:

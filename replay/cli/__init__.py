@@ -27,6 +27,7 @@ from replay.errors import ReplayError, nearest
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("compare", "replay.cli.compare", "compare"),
     ("drafts", "replay.cli.drafts", "drafts"),
+    ("info", "replay.cli.info", "info"),
     ("policies", "replay.cli.policies", "policies"),
     ("query", "replay.cli.query", "query"),
     ("schema", "replay.cli.schema", "schema"),

@@ -21,8 +21,10 @@ def validate(
     replay validate traces/e256-moce
     replay validate traces/e256-moce --json
     """
+    from replay.cli.table import cell
     from replay.trace.validate import validate as check
 
+    where = cell(str(trace))
     found = check(trace)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=1))
@@ -30,10 +32,9 @@ def validate(
         for failure in found.failures:
             typer.echo(failure.line())
         for (table, reason), count in found.untold().items():
-            typer.echo(f"{trace}: table {table}: {count} more of reason {reason}")
+            typer.echo(f"{where}: table {table}: {count} more of reason {reason}")
         rows = ", ".join(f"{name} {count}" for name, count in found.rows.items())
-        total = sum(found.counts.values())
         typer.echo(
-            f"{trace}: valid; rows: {rows}" if found.valid else f"{trace}: not valid; failures: {total}"
+            f"{where}: valid; rows: {rows}" if found.valid else f"{where}: not valid; failures: {found.total}"
         )
     raise typer.Exit(0 if found.valid else 2)

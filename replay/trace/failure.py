@@ -41,11 +41,12 @@ class Failure:
         Returns
         -------
         str
-            Where, what was expected, what is there, what to do.
+            Where, what was expected, what is there, what to do; escaped where something in it is not printable.
         """
         place = ", ".join(part for part in (self.table and f"table {self.table}", self.key) if part)
         where = f"{self.file}: {place}" if place else self.file
-        return f"{where}: expected {self.expected}, found {self.found}; {self.fix}"
+        text = f"{where}: expected {self.expected}, found {self.found}; {self.fix}"
+        return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
     def as_dict(self) -> dict[str, str]:
         """Give the failure as plain data.

@@ -142,7 +142,7 @@ def read_document(path: Path, sink: Sink) -> dict[str, Any] | None:
             data = handle.read(_LONGEST + 1)
         if len(data) > _LONGEST:
             raise ValueError(f"more than {_LONGEST} bytes")
-        document = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+        document = json.loads(data.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
     except OSError as problem:
         wrong("trace-json-unreadable", problem.strerror or "an unreadable file", "check the permissions")
         return None
@@ -153,6 +153,13 @@ def read_document(path: Path, sink: Sink) -> dict[str, Any] | None:
         wrong("trace-json-unreadable", _short(document), "write an object")
         return None
     return document
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text}, which is more than a double holds")
+    return value
 
 
 def _no_constant(name: str) -> Any:

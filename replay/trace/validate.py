@@ -35,7 +35,7 @@ class Validation:
     failures : list of Failure
         What is refused: the first ten of each reason in a table.
     counts : Counter
-        All failures, told or not, by (table, reason).
+        All failures in tables, told or not, by (table, reason).
     rows : dict of int
         Rows of each table that could be read.
     """
@@ -49,6 +49,11 @@ class Validation:
     def valid(self) -> bool:
         """Whether nothing is refused."""
         return not self.failures
+
+    @property
+    def total(self) -> int:
+        """How many failures there are, told or not."""
+        return len(self.failures) + sum(self.untold().values())
 
     def untold(self) -> dict[tuple[str, str], int]:
         """Count the failures that were not told one by one.
