@@ -92,6 +92,17 @@ def table(trace: SlowTrace, mapping, dtype):
     return np.array([[mapping[la, e] for e in range(trace.experts)] for la in range(trace.layers)], dtype)
 
 
+def wanted_counts(trace: SlowTrace, first: int, last: int):
+    """Events of the sessions from first to last that wanted each expert, as an array by key number."""
+    counts = np.zeros((trace.layers, trace.experts), np.int64)
+    for w, window in enumerate(trace.windows):
+        if first <= window.session <= last:
+            for layer in range(trace.layers):
+                wanted = {e for row in range(window.rows) for e in trace.picks[w, row, layer]}
+                counts[layer, sorted(wanted)] += 1
+    return counts.ravel()
+
+
 def make_lane(case: Case, **keep) -> Lane:
     """The lane of a case."""
     trace, options = case.trace, case.options
@@ -128,6 +139,9 @@ def make_lane(case: Case, **keep) -> Lane:
     if options.rows_used:
         used = np.array([options.rows_used.get(w, x.rows) for w, x in enumerate(trace.windows)], np.int64)
     lane = Lane(shape, plan, resolve(parse(spec_text(case)), meta), semantics, options.routes, used, **keep)
+    training = lane.steps.training(lane.policy.values[case.spec.evict])
+    if training is not None:
+        lane.steps.learn(lane.memory, wanted_counts(trace, *training.sessions))
     if start == "recorded":
         first = {}
         for w, la in sorted(trace.residents):

@@ -33,6 +33,14 @@ from typing import Any
 POLICIES: dict[str, str] = {
     "lru": "replay.evict.lru",
     "decode2q": "replay.evict.decode2q",
+    "fifo": "replay.evict.fifo",
+    "clock": "replay.evict.clock",
+    "lfu": "replay.evict.lfu",
+    "lfuda": "replay.evict.lfuda",
+    "heat": "replay.evict.heat",
+    "sieve": "replay.evict.sieve",
+    "random": "replay.evict.random",
+    "static": "replay.evict.static",
 }
 
 

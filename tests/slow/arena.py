@@ -121,6 +121,7 @@ class Arena:
                 events,
                 options=dict(evict_options),
                 number=self.number(part),
+                keys=frozenset(key for key in trace.sizes if self.part_key(key) == part),
                 trace=trace,
             )
             name = f"layer {part[0]}, class {part[1]}" if scope == "layer" else f"class {part[1]}"

@@ -1,9 +1,28 @@
 """Slow eviction policies, one file each; `POLICIES` names them (semantics 5)."""
 
 from .base import Context, Eviction
+from .clock import Clock
 from .decode2q import Decode2q
+from .fifo import Fifo
+from .heat import Heat
+from .lfu import Lfu
+from .lfuda import Lfuda
 from .lru import Lru
+from .random import RandomChoice
+from .sieve import Sieve
+from .static import Static
 
-POLICIES: dict[str, type[Eviction]] = {"lru": Lru, "decode2q": Decode2q}
+POLICIES: dict[str, type[Eviction]] = {
+    "lru": Lru,
+    "decode2q": Decode2q,
+    "fifo": Fifo,
+    "clock": Clock,
+    "lfu": Lfu,
+    "lfuda": Lfuda,
+    "heat": Heat,
+    "sieve": Sieve,
+    "random": RandomChoice,
+    "static": Static,
+}
 
-__all__ = ["POLICIES", "Context", "Decode2q", "Eviction", "Lru"]
+__all__ = ["POLICIES", "Context", "Eviction"]

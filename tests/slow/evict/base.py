@@ -36,6 +36,8 @@ class Context:
         The spec's options of this policy.
     number
         This part's number: its class, or layer x classes + class with scope `layer`.
+    keys
+        Every expert that this part may hold.
     trace
         The whole trace, for policies that learn from it before the replay.
     """
@@ -48,6 +50,7 @@ class Context:
     prefill: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     number: int = 0
+    keys: frozenset[Key] = frozenset()
     trace: SlowTrace | None = None
 
 

@@ -1,0 +1,139 @@
+"""``static``: a set learned from training sessions is never evicted (policies.md).
+
+Pinned are, in each part, the experts wanted by most events of the training sessions (at least one), ties by
+lowest id, as many as the part has slots. A pinned expert is loaded when it is first wanted or guessed, then
+stays. A miss of another expert takes a free slot or that of the least recently used resident that is not
+pinned; where no such resident is eligible the miss is declined (a transient slot). A pinned expert that finds
+neither reclaims as any miss does.
+
+``train=sessions/0-9`` (or ``sessions/3``) learns from those sessions of the replayed trace, as recorded, every
+row of them; ``train=PATH`` from all sessions of another trace of the same model.
+"""
+
+import re
+
+import numpy as np
+
+from replay.arena import (
+    CAPACITY,
+    DECLINED,
+    HOTNOW,
+    KEY,
+    KEY_PART,
+    KEY_SIZE,
+    KEYS,
+    MARK,
+    PART,
+    PART_COUNT,
+    PARTS,
+    first_eligible,
+    link_head,
+    unlink,
+)
+from replay.errors import InputError
+from replay.evict import Training
+from replay.jit import step
+from replay.policy import Option, Policy
+
+POLICY = Policy(
+    name="static",
+    kind="evict",
+    summary="a pinned set learned from training sessions; lru among the rest",
+    options={"train": Option("text", None, main=True)},
+    needs="S",
+    source="policies.md; profile-pinned caches of public engines",
+    by_bytes=False,
+)
+
+
+def training(options):
+    """Read ``train``.
+
+    Parameters
+    ----------
+    options : mapping
+        The policy's options.
+
+    Returns
+    -------
+    Training
+
+    Raises
+    ------
+    InputError
+        There is none, or its sessions are not a range.
+
+    Examples
+    --------
+    >>> training({"train": "sessions/0-9"})
+    Training(trace=None, sessions=(0, 9))
+    """
+    text = options.get("train")
+    if text is None:
+        raise InputError(
+            "static needs training sessions; write static:train=sessions/0-9 or static:train=TRACE"
+        )
+    head, slash, span = text.partition("/")
+    if head != "sessions" or not slash:
+        return Training(text, None)
+    found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", span)
+    if not found or int(found[2] or found[1]) < int(found[1]):
+        raise InputError(f"option 'train' of static: {text!r} is no range of sessions; write sessions/0-9")
+    return Training(None, (int(found[1]), int(found[2] or found[1])))
+
+
+def learn(m, counts):
+    """Pin each part's most wanted experts.
+
+    Parameters
+    ----------
+    m : int64[n]
+        The memory, nothing loaded yet.
+    counts : int64[L * E]
+        Events of the training sessions that wanted each expert.
+    """
+    keys = m[KEYS] + KEY_SIZE * np.arange(len(counts))
+    m[keys + MARK] = 0
+    order = np.argsort(-counts, kind="stable")
+    order = order[counts[order] > 0]
+    for p in m[PARTS] + PART * np.arange(m[PART_COUNT]):
+        own = order[m[keys[order] + KEY_PART] == p]
+        m[keys[own[: m[p + CAPACITY]]] + MARK] = 1
+
+
+@step
+def enter(m, p, s):
+    """A pinned expert stands outside the order; another goes to the head."""
+    if m[m[s + KEY] + MARK] == 0:
+        link_head(m, p, s)
+    return 0
+
+
+@step
+def claim(m, p, s):
+    """A hit moves to the head, unless it is pinned."""
+    if m[m[s + KEY] + MARK] == 0:
+        unlink(m, s)
+        link_head(m, p, s)
+    return 0
+
+
+@step
+def victim(m, p, key):
+    """First eligible from the tail; a miss that is not pinned is declined where there is none."""
+    s = first_eligible(m, p)
+    if s >= 0:
+        unlink(m, s)
+    elif key >= 0 and m[key + MARK] == 0 and m[HOTNOW] < 0:
+        return DECLINED
+    return s
+
+
+@step
+def touch(m, p, s):
+    """A resident guess moves to the head, unless it is pinned."""
+    if m[m[s + KEY] + MARK] == 1:
+        return 0
+    unlink(m, s)
+    link_head(m, p, s)
+    return 1
