@@ -1,0 +1,128 @@
+"""Eviction policies against libcachesim on plain request streams: misses equal to the unit.
+
+A stream is a model of one layer whose windows pick one expert each, played with ``cell=sequential`` and sizes of
+one byte. Each line of ``PARITY`` is a policy here and its counterpart there. ``random`` cannot be matched.
+"""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from replay.arena import plan_slots
+from replay.chunk import prepare
+from replay.engine.frame import LOOKUPS, MISSES
+from replay.lane import Lane, Shape, combine
+from replay.resolve import resolve
+from replay.semantics import Semantics
+from replay.spec import parse
+
+
+class Pair(NamedTuple):
+    """A policy here; the key of its misses in moe96k_misses.json; libcachesim's class and its parameters."""
+
+    spec: str
+    name: str
+    kind: str
+    parameters: dict[str, Any] = {}
+
+
+PARITY = [
+    Pair("lru", "LRU", "LRU"),
+    Pair("fifo", "FIFO", "FIFO"),
+    Pair("clock", "Clock", "Clock"),
+    Pair("lfu", "LFU", "LFU"),
+    Pair("sieve", "Sieve", "Sieve"),
+]
+pairs = pytest.mark.parametrize("pair", PARITY, ids=lambda pair: pair.spec)
+
+META = SimpleNamespace(policy=None, router=None)
+
+
+def stream_of(keys: NDArray[Any]) -> SimpleNamespace:
+    """A chunk of windows that pick one expert each."""
+    offsets = np.arange(len(keys) + 1, dtype=np.int64)
+    picks = SimpleNamespace(values=keys.astype(np.int32), offsets=offsets)
+    return SimpleNamespace(
+        w0=0, w1=len(keys), row_start=offsets, selections=picks, candidates=None, router_scores=None
+    )
+
+
+def lane_of(spec: str, experts: int, slots: int) -> Lane:
+    """A lane over one layer of unit-sized experts."""
+    classes = np.zeros((1, experts), np.uint8)
+    shape = Shape(1, experts, 1, np.ones((1, experts), np.int64), classes, 1)
+    plan = plan_slots(classes, np.array([slots], np.int64), False)
+    return Lane(shape, plan, resolve(parse(spec), META), Semantics(cell="sequential"))
+
+
+def misses(spec: str, keys: NDArray[Any], slots: int) -> int:
+    """Misses of a policy on a stream of dense keys."""
+    experts = int(keys.max()) + 1
+    lane = lane_of(spec, experts, slots)
+    ready = prepare(stream_of(keys), 1, experts, np.zeros(len(keys), bool), combine([lane]), False)
+    out = lane.step(ready)
+    assert out is not None
+    assert int(out.counts[:, LOOKUPS].sum()) == len(keys)
+    return int(out.counts[:, MISSES].sum())
+
+
+def their_misses(library: Any, pair: Pair, keys: NDArray[Any], slots: int) -> int:
+    """Misses of libcachesim on the same stream."""
+    cache = getattr(library, pair.kind)(cache_size=slots, hashpower=12, **pair.parameters)
+    request = library.Request()
+    request.obj_size = 1
+    missed = 0
+    for key in keys.tolist():
+        request.obj_id = key
+        missed += not cache.get(request)
+    return missed
+
+
+def zipf_stream(seed: int) -> NDArray[np.int64]:
+    """Draw 30,000 independent requests of 3,000 keys, Zipf 0.9."""
+    rng = np.random.default_rng(seed)
+    weights = np.arange(1, 3001) ** -0.9
+    return rng.permutation(3000)[rng.choice(3000, 30_000, p=weights / weights.sum())]
+
+
+def scan_stream(seed: int) -> NDArray[np.int64]:
+    """Skewed requests of 800 keys, cut by scans of up to 600 other keys and by short loops."""
+    rng = np.random.default_rng(seed)
+    parts: list[NDArray[np.int64]] = []
+    while sum(map(len, parts)) < 30_000:
+        way = rng.integers(4)
+        start, length = int(rng.integers(800, 2000)), int(rng.integers(20, 600))
+        if way == 0:
+            parts.append(np.arange(start, start + length) % 2000)
+        elif way == 1:
+            parts.append(np.tile(np.arange(start, start + length // 4) % 2000, int(rng.integers(2, 6))))
+        else:
+            parts.append((800 * rng.random(length * 2) ** 3).astype(np.int64))
+    return np.concatenate(parts)[:30_000]
+
+
+@pairs
+def test_recorded_misses_of_the_moe_stream(pair: Pair, shared: Path) -> None:
+    """The published misses at seven capacities; libcachesim itself is not needed."""
+    expected = json.loads((shared / "traces/streams/moe96k_misses.json").read_text())
+    keys = np.load(shared / "traces/streams/moe96k.npy")
+    got = [misses(pair.spec, keys, slots) for slots in expected["capacities"]]
+    assert got == expected["misses"][pair.name]
+
+
+@pairs
+@pytest.mark.parametrize("draw", [zipf_stream, scan_stream], ids=["zipf", "scan"])
+def test_misses_equal_libcachesim(pair: Pair, draw: Any) -> None:
+    """Streams drawn here, at capacities from tiny to nearly all keys."""
+    library = pytest.importorskip(
+        "libcachesim", reason="libcachesim is not installed: nothing to compare with"
+    )
+    for seed, capacities in ((1, (2, 10, 57, 300)), (2, (23, 128, 1000, 1900))):
+        keys = draw(seed)
+        got = [misses(pair.spec, keys, slots) for slots in capacities]
+        assert got == [their_misses(library, pair, keys, slots) for slots in capacities], seed
