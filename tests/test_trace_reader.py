@@ -12,6 +12,7 @@ from raw_trace import EXPERTS, LAYERS, ROWS, TOP_K, Raw, entry, healthy
 
 from replay.errors import InputError
 from replay.trace import Chunk, Trace, open_trace
+from replay.trace.half import widen
 
 TABLES = ("selections", "candidates", "router_scores", "residents", "counters", "reads", "timing", "drafts")
 COLUMNS = {"selections": ("weights", "outcome")}
@@ -263,6 +264,24 @@ def test_scores_widen_exactly(tmp_path: Path) -> None:
     (chunk,) = chunks(open_trace(raw.write(tmp_path / "trace")))
     assert chunk.candidates is not None and chunk.candidates.scores.dtype == np.float32
     np.testing.assert_array_equal(chunk.candidates.scores[:EXPERTS], values.astype(np.float32))
+
+
+def test_every_half_widens_exactly() -> None:
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    with np.errstate(invalid="ignore"):
+        wide = halves.astype(np.float32)
+    for part in (
+        slice(None),
+        slice(0, 0x7C00),
+        slice(0x8000, 0xFC00),
+        slice(0, 1),
+        slice(5, 5),
+        slice(3, 40_001),
+    ):
+        floats = np.empty(len(halves[part]), np.float32)
+        widen(halves[part], floats)
+        np.testing.assert_array_equal(floats, wide[part])
+        assert (np.signbit(floats) == np.signbit(wide[part])).all()
 
 
 @pytest.mark.parametrize("limit", [{"max_windows": 1}, {"max_windows": 3}, {"max_rows": 1}, {"max_rows": 3}])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from replay.trace.columns import Block, Flat, Lists
+from replay.trace.half import widen
 
 _SCORED = ("candidates", "router_scores")
 _CELLS = 2**24  # scores of one table that a chunk may hold, where its windows allow
@@ -167,16 +168,19 @@ def join_lists(parts: Sequence[Block], name: str, dtype: type) -> Lists:
         All rows, without nulls marked.
     """
     columns = [part.lists(name) for part in parts]
-    if len(columns) == 1:
-        return Lists(columns[0].values.astype(dtype, copy=False), columns[0].offsets)
+    if len(columns) == 1 and columns[0].values.dtype == dtype:
+        return Lists(columns[0].values, columns[0].offsets)
     values: np.ndarray = np.empty(sum(len(column.values) for column in columns), dtype)
     offsets = np.zeros(sum(part.rows for part in parts) + 1, np.int64)
     row = item = 0
     for column in columns:
-        after = row + len(column.offsets) - 1
-        values[item : item + len(column.values)] = column.values
+        after, end = row + len(column.offsets) - 1, item + len(column.values)
+        if column.values.dtype == np.float16:
+            widen(column.values, values[item:end])
+        else:
+            values[item:end] = column.values
         offsets[row + 1 : after + 1] = column.offsets[1:] + item
-        row, item = after, item + len(column.values)
+        row, item = after, end
     return Lists(values, offsets)
 
 
