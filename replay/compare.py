@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +17,11 @@ from replay.clock import Clock
 from replay.curve import DEFAULT_GRID, Point, curves_frame
 from replay.errors import InputError
 from replay.lane import Lane, Shape
-from replay.ledger import Tally, layers_frame, windows_frame
+from replay.ledger import Tally, layers_frame, reads_frame, windows_frame
 from replay.play import Entry, Progress, play
 from replay.policy import lacking
-from replay.resolve import Resolved, resolve, same_by_construction
+from replay.recording import recorded_tally
+from replay.resolve import Resolved, identity, resolve, same_by_construction
 from replay.run import Run, command_line, versions
 from replay.semantics import Semantics
 from replay.spec import PolicySpec, declaration, parse_all
@@ -42,17 +43,32 @@ DEFAULT_SPECS = (
 
 
 @dataclass
-class Candidate:
-    """One policy under one kind of routes, with the rows and tokens that it counts.
+class Row:
+    """One row of a comparison: a policy under one kind of routes, or the recording itself.
+
+    Attributes
+    ----------
+    text : str
+        The spec as given, or ``recorded``.
+    routes : str
+    tokens : int64[windows]
+        Committed tokens of each window: what "per token" divides by.
+    tally : Tally
+    """
+
+    text: str
+    routes: str
+    tokens: NDArray[np.int64]
+    tally: Tally
+
+
+@dataclass
+class Candidate(Row):
+    """A policy with its lanes.
 
     Attributes
     ----------
     policy : Resolved
-    routes : str
-    rows_used : int64[windows] or None
-        Rows of each window that count; None: all.
-    tokens : int64[windows]
-        Committed tokens of each window: what "per token" divides by.
     entry : Entry
         The lane at the run's bound.
     points : list of Point
@@ -60,16 +76,8 @@ class Candidate:
     """
 
     policy: Resolved
-    routes: str
-    rows_used: NDArray[np.int64] | None
-    tokens: NDArray[np.int64]
     entry: Entry
     points: list[Point] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        """The spec as given."""
-        return self.policy.spec.text
 
 
 def refusal(spec: PolicySpec, trace: Trace, semantics: Semantics, bound: Bound) -> str | None:
@@ -141,32 +149,36 @@ def candidates(
     """Lanes of every policy at the bound and over the grid."""
     shape, by_layer = Shape.of(trace), semantics.scope == "layer"
     drafts = retain.read_drafts(trace) if trace.has("drafts") else None
-    rows: dict[str, NDArray[np.int64] | None] = {}
+    shared: dict[Hashable, Entry] = {}
+    views: dict[bytes, NDArray[np.int64]] = {}
     found = []
     for kind in routes:
         for spec in specs:
             policy = resolve(spec, trace.meta)
             used, tokens = _retention(trace, spec, drafts)
-            used = rows.setdefault("" if used is None else used.tobytes().hex(), used)
+            if used is not None:
+                used = views.setdefault(used.tobytes(), used)
 
-            def lane(
-                at: Bound, log: bool, policy: Resolved = policy, used: Any = used, kind: str = kind
-            ) -> Lane:
-                return Lane(shape, at.plan(trace.classes, by_layer), policy, semantics, kind, used, log=log)
+            def entry(
+                at: Bound, main: bool, policy: Resolved = policy, used: Any = used, kind: str = kind
+            ) -> Entry:
+                key = (identity(policy, kind == "rerouted"), kind, id(used), at.slots, at.bytes, main)
+                if key not in shared:
+                    timed = main and clock is not None
+                    lane = Lane(
+                        shape, at.plan(trace.classes, by_layer), policy, semantics, kind, used, log=timed
+                    )
+                    tally = Tally(f"{policy.spec.text} ({kind})", shape.layers, semantics.warm, timed, main)
+                    ticking = Clock(clock, trace.sizes, split=semantics.split) if timed and clock else None
+                    shared[key] = Entry(lane, tally, ticking, keep_reads and main)
+                return shared[key]
 
-            def tally(timed: bool, keep: bool, name: str = f"{spec.text} ({kind})") -> Tally:
-                return Tally(name, shape.layers, semantics.warm, timed, keep)
-
-            entry = Entry(
-                lane(bound, clock is not None), tally(clock is not None, True), keep_reads=keep_reads
-            )
-            if clock is not None:
-                entry.clock = Clock(clock, trace.sizes, split=semantics.split)
-            one = Candidate(policy, kind, used, tokens, entry)
+            at_bound = entry(bound, True)
+            one = Candidate(spec.text, kind, tokens, at_bound.tally, policy, at_bound)
             for factor in grid:
                 at = bound.scaled(factor)
                 same = (at.slots, at.bytes) == (bound.slots, bound.bytes)
-                one.points.append(Point(at, entry if same else Entry(lane(at, False), tally(False, False))))
+                one.points.append(Point(at, at_bound if same else entry(at, False)))
             found.append(one)
     return found
 
@@ -242,10 +254,14 @@ def compare(
         left.append(f"left out {one.text}: {failure}")
     if not found:
         raise InputError(f"no policy is left: {left[-1]}")
-    layers = pl.concat([layers_frame(c.text, c.routes, c.entry.tally) for c in found])
-    windows = pl.concat([windows_frame(c.text, c.routes, c.entry.tally, trace.windows) for c in found])
+    rows: list[Row] = [*found, *_recording(trace, found[0].tokens, semantics.warm, clock)]
+    layers = pl.concat([layers_frame(r.text, r.routes, r.tally) for r in rows])
+    windows = pl.concat([windows_frame(r.text, r.routes, r.tally, trace.windows) for r in rows])
     curves = pl.concat([curves_frame(c.text, c.routes, c.points) for c in found]) if grid else None
-    summary = summarise(found, base.text, semantics.warm)
+    every = None
+    if reads:
+        every = pl.concat([reads_frame(c.text, c.routes, c.entry.reads, semantics.warm) for c in found])
+    summary = summarise(rows, base.text, semantics.warm)
     info = {
         "command": command_line(),
         "versions": versions(),
@@ -264,7 +280,13 @@ def compare(
         "left_out": left,
         "warnings": warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage),
     }
-    return Run(layers, windows, curves, None, summary, info)
+    return Run(layers, windows, curves, every, summary, info)
+
+
+def _recording(trace: Trace, tokens: NDArray[np.int64], warm: int, clock: ClockParams | None) -> list[Row]:
+    """The engine's own reads as a row beside the replays, where the trace has them and time is asked for."""
+    tally = recorded_tally(trace, warm) if clock is not None else None
+    return [] if tally is None else [Row("recorded", "recorded", tokens, tally)]
 
 
 def _baseline(specs: Sequence[PolicySpec], baseline: str | None) -> PolicySpec:

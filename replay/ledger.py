@@ -6,7 +6,7 @@ of semantics 7 are checked for every event of every run; one that breaks stops t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from replay.engine.frame import COUNTERS
 from replay.errors import IdentityError
-from replay.fate import EVENT_COLUMNS, Account
+from replay.fate import EVENT_COLUMNS, NEVER, Account, Reads
+from replay.fate import FATES as FATE_NAMES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,8 +48,8 @@ TIMED_IDENTITIES: tuple[tuple[str, tuple[str, ...]], ...] = (
 Columns = dict[str, NDArray[np.int64]]
 
 
-def check(columns: Columns, where: str, timed: bool) -> None:
-    """Check every identity on arrays of any shape.
+def check(columns: Columns, where: str, timed: bool, unknown: Collection[str] = ()) -> None:
+    """Check every identity on arrays of any shape, but for those with a column that is not known.
 
     Raises
     ------
@@ -56,6 +57,8 @@ def check(columns: Columns, where: str, timed: bool) -> None:
         The first that breaks, with its place and both sides.
     """
     for name, parts in IDENTITIES + (TIMED_IDENTITIES if timed else ()):
+        if not set(unknown).isdisjoint((name, *parts)):
+            continue
         total = sum((columns[each] for each in parts), np.zeros_like(columns[name]))
         wrong = np.argwhere(columns[name] != total)
         if len(wrong):
@@ -87,6 +90,8 @@ class Tally:
         Sums by phase (0 decode, 1 prefill) and layer.
     windows : int64[2]
         Counted windows by phase.
+    unknown : set of str
+        Columns that a recording does not tell; null in every table. Empty for a replay.
     """
 
     def __init__(
@@ -102,6 +107,7 @@ class Tally:
         self.columns = (*COUNTED, *PENDING, "picks_kept", "picks_made", *(EVENT_COLUMNS if timed else ()))
         self.by_layer: Columns = {each: np.zeros((2, layers), np.int64) for each in self.columns}
         self.windows = np.zeros(2, np.int64)
+        self.unknown: set[str] = set()
         self._parts: list[Columns] = []
 
     def add(
@@ -111,6 +117,7 @@ class Tally:
         counts: NDArray[np.int64],
         peaks: NDArray[np.int64],
         account: Account | None = None,
+        pending: Columns | None = None,
     ) -> None:
         """Add a chunk.
 
@@ -123,6 +130,8 @@ class Tally:
         peaks : int64[W, 2]
         account : Account, optional
             What the clock made of the reads.
+        pending : dict of str to int64[W * L], optional
+            ``PENDING`` of a recording.
         """
         skip = min(max(self.warm - first, 0), len(prefill))
         shape = (len(prefill), self.layers)
@@ -131,7 +140,7 @@ class Tally:
         cells.update(dict.fromkeys(PENDING, nothing))
         if self.timed and account is not None:
             cells.update({each: account.columns[each].reshape(shape)[skip:] for each in EVENT_COLUMNS})
-        check(cells, f"{self.name}: (window - {first + skip}, layer)", self.timed)
+        check(cells, f"{self.name}: (window - {first + skip}, layer)", self.timed, self.unknown)
         phases = prefill[skip:]
         for phase in (0, 1):
             chosen = phases == phase
@@ -169,6 +178,12 @@ def _timed_columns(sums: Columns, timed: bool, rows: int) -> dict[str, Any]:
     return out
 
 
+def _hide(columns: dict[str, Any], unknown: Collection[str]) -> dict[str, Any]:
+    """Columns with nulls where a recording does not tell them."""
+    hidden = {each.replace("_ns", "_us") for each in unknown}
+    return {name: [None] * len(values) if name in hidden else values for name, values in columns.items()}
+
+
 def _frame(columns: dict[str, Any], texts: Sequence[str]) -> pl.DataFrame:
     import polars as pl
 
@@ -185,7 +200,7 @@ def layers_frame(policy: str, routes: str, tally: Tally) -> pl.DataFrame:
     phases = [i for i in (0, 1) if tally.windows[i]]
     rows = len(phases) * tally.layers
     sums = {each: tally.by_layer[each][phases].ravel() for each in tally.columns}
-    check(sums, f"{tally.name}: (phase and layer)", tally.timed)
+    check(sums, f"{tally.name}: (phase and layer)", tally.timed, tally.unknown)
     columns: dict[str, Any] = {
         "policy": [policy] * rows,
         "routes": [routes] * rows,
@@ -194,7 +209,7 @@ def layers_frame(policy: str, routes: str, tally: Tally) -> pl.DataFrame:
     }
     columns.update({each: sums[each] for each in _counters_in_order()})
     columns.update(_timed_columns(sums, tally.timed, rows))
-    return _frame(columns, ("policy", "routes", "phase"))
+    return _frame(_hide(columns, tally.unknown), ("policy", "routes", "phase"))
 
 
 def windows_frame(policy: str, routes: str, tally: Tally, windows: Any) -> pl.DataFrame:
@@ -214,11 +229,54 @@ def windows_frame(policy: str, routes: str, tally: Tally, windows: Any) -> pl.Da
     for each in (*_counters_in_order(), "peak_speculative", "peak_limbo"):
         columns[each] = sums.get(each, number)
     columns.update(_timed_columns(sums, tally.timed, rows))
-    columns["total_us"] = sums["total_ns"] / 1000.0 if tally.timed and rows else [None] * rows
-    return _frame(columns, ("policy", "routes", "phase", "domain"))
+    columns["total_us"] = [None] * rows
+    if tally.timed and rows:
+        columns["total_us"] = [None if each == NEVER else each / 1000.0 for each in sums["total_ns"].tolist()]
+    return _frame(_hide(columns, tally.unknown), ("policy", "routes", "phase", "domain"))
 
 
 def _counters_in_order() -> tuple[str, ...]:
     """Counters in the order of the published tables: pending behind retired."""
     at, at_bytes = COUNTED.index("dropped"), COUNTED.index("retired_bytes") + 1
     return (*COUNTED[:at], PENDING[0], *COUNTED[at:at_bytes], PENDING[1])
+
+
+def reads_frame(policy: str, routes: str, parts: Sequence[Reads], warm: int = 0) -> pl.DataFrame:
+    """Rows of ``reads.parquet`` of one policy, in the trace's own ``reads`` layout; fate null for demand."""
+    import polars as pl
+
+    def joined(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(each, name) for each in parts]) if parts else np.empty(0, np.int64)
+
+    def time(name: str) -> pl.Expr:
+        return pl.when(pl.col(name) == NEVER).then(None).otherwise(pl.col(name) / 1000.0)
+
+    frame = pl.DataFrame(
+        {
+            "policy": pl.Series([policy], dtype=pl.String).new_from_index(0, len(joined("window"))),
+            "routes": pl.Series([routes], dtype=pl.String).new_from_index(0, len(joined("window"))),
+            "window": joined("window"),
+            "layer": joined("layer"),
+            "expert": joined("expert"),
+            "kind": np.where(joined("demand").astype(bool), "demand", "prefetch").astype(object),
+            "bytes": joined("bytes"),
+            **{name: joined(name) for name in ("issued_ns", "started_ns", "done_ns", "needed_ns")},
+            "fate": joined("fate"),
+        },
+        schema_overrides={"kind": pl.String},
+    ).filter(pl.col("window") >= warm)
+    names = pl.Series([*FATE_NAMES, None], dtype=pl.String)
+    return (
+        frame.with_columns(
+            pl.col("window").cast(pl.UInt32),
+            pl.col("layer", "expert").cast(pl.UInt16),
+            pl.col("bytes").cast(pl.UInt64),
+            *(time(f"{each}_ns").alias(f"{each}_us") for each in ("issued", "started", "done", "needed")),
+            fate=names.gather(frame["fate"].cast(pl.UInt32)),
+        )
+        .drop("issued_ns", "started_ns", "done_ns", "needed_ns")
+        .select(
+            *("policy", "routes", "window", "layer", "expert", "kind", "bytes"),
+            *("issued_us", "started_us", "done_us", "needed_us", "fate"),
+        )
+    )

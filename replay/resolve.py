@@ -168,7 +168,7 @@ def _checked(value: Any, option: Option, place: str) -> Value:
     return kind(value)
 
 
-def _identity(resolved: Resolved, rerouted: bool) -> tuple[Any, ...]:
+def identity(resolved: Resolved, rerouted: bool) -> tuple[Any, ...]:
     """What a policy does, such that two equal ones cannot differ on any trace with these settings."""
     spec = resolved.spec
     boosts = None if resolved.ranking is None else resolved.ranking.boosts
@@ -211,7 +211,7 @@ def same_by_construction(policies: Sequence[Resolved], rerouted: bool = False) -
     """
     groups: dict[tuple[Any, ...], list[str]] = {}
     for each in policies:
-        groups.setdefault(_identity(each, rerouted), []).append(each.spec.text)
+        groups.setdefault(identity(each, rerouted), []).append(each.spec.text)
     return [tuple(texts) for texts in groups.values() if len(texts) > 1]
 
 

@@ -289,7 +289,7 @@ _COUNTERS = _counts(
         "issued": "read-ahead reads issued for this target: prefetch_hits + retired + pending",
         "retired": "read-ahead reads that nobody wanted",
         "pending": "read-ahead reads neither claimed nor retired",
-        "dropped": "guesses that found no victim",
+        "dropped": "guesses that found no victim; null in a recording",
         "demand_bytes": "bytes of the misses",
         "issued_bytes": "bytes of the issued reads: claimed + retired + pending",
         "claimed_bytes": "bytes of the claimed read-ahead reads",

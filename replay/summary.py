@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from replay.ledger import COUNTED, FATES, PENDING, TIMES
 
 if TYPE_CHECKING:
-    from replay.compare import Candidate
+    from replay.compare import Row
 
 DECODE = 0
 
@@ -17,7 +17,7 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def summarise(candidates: Sequence[Candidate], baseline: str, warm: int) -> list[dict[str, Any]]:
+def summarise(candidates: Sequence[Row], baseline: str, warm: int) -> list[dict[str, Any]]:
     """One row a policy and routes.
 
     Totals are over all counted windows; figures per token are over decode windows, whose committed tokens they
@@ -25,8 +25,8 @@ def summarise(candidates: Sequence[Candidate], baseline: str, warm: int) -> list
 
     Parameters
     ----------
-    candidates : sequence of Candidate
-        Played.
+    candidates : sequence of Row
+        Played or recorded.
     baseline : str
         The spec whose misses a change is against, under the same routes.
     warm : int
@@ -37,13 +37,13 @@ def summarise(candidates: Sequence[Candidate], baseline: str, warm: int) -> list
     list of dict
         In the order of the candidates.
     """
-    base = {c.routes: c.entry.tally.total("misses", DECODE) for c in candidates if c.text == baseline}
+    base = {c.routes: c.tally.total("misses", DECODE) for c in candidates if c.text == baseline}
     tokens = {c.routes: int(c.tokens[warm:].sum()) for c in candidates if c.text == baseline}
     return [_row(c, base.get(c.routes), tokens.get(c.routes), warm) for c in candidates]
 
 
-def _row(candidate: Candidate, base_misses: int | None, base_tokens: int | None, warm: int) -> dict[str, Any]:
-    tally, tokens = candidate.entry.tally, int(candidate.tokens[warm:].sum())
+def _row(candidate: Row, base_misses: int | None, base_tokens: int | None, warm: int) -> dict[str, Any]:
+    tally, tokens = candidate.tally, int(candidate.tokens[warm:].sum())
     row: dict[str, Any] = {"policy": candidate.text, "routes": candidate.routes, "tokens": tokens}
     for name in (*COUNTED, *PENDING, *(FATES if tally.timed else ())):
         row[name] = tally.total(name)
@@ -72,6 +72,8 @@ def _row(candidate: Candidate, base_misses: int | None, base_tokens: int | None,
     if base_misses and base_tokens and tokens:
         change = (misses / tokens) / (base_misses / base_tokens) - 1
     row["misses_change_ratio"] = change
+    for name in tally.unknown:
+        row[name.replace("_ns", "_us")] = None
     if candidate.routes != "recorded":
         row["picks_made"], row["picks_kept"] = tally.total("picks_made"), tally.total("picks_kept")
         row["picks_kept_ratio"] = _ratio(row["picks_kept"], row["picks_made"])
