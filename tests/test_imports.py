@@ -20,7 +20,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound")),
     ("engine", ("engine", "chunk", "lane", "timing", "timeline", "clock")),
     ("counts", ("ledger",)),
-    ("runs", ("play", "curve", "recorded", "fidelity", "trust", "run", "summary", "compare")),
+    ("runs", ("play", "curve", "recorded", "recording", "fidelity", "trust", "run", "summary", "compare")),
     ("pictures", ("plot", "report", "output")),
     ("talk", ("cli", "__main__")),
 )
