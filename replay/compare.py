@@ -80,7 +80,7 @@ class Candidate(Row):
     points: list[Point] = field(default_factory=list)
 
 
-def refusal(spec: PolicySpec, trace: Trace, semantics: Semantics, bound: Bound) -> str | None:
+def refusal(spec: PolicySpec, trace: Trace, bound: Bound) -> str | None:
     """Why a policy cannot run on a trace, or None where it can."""
     candidates = trace.tables.get("candidates")
     dense = candidates is None or "experts" not in candidates.columns
@@ -94,7 +94,7 @@ def refusal(spec: PolicySpec, trace: Trace, semantics: Semantics, bound: Bound) 
 
 
 def choose(
-    trace: Trace, texts: Sequence[str], semantics: Semantics, bound: Bound, skip: bool
+    trace: Trace, texts: Sequence[str], bound: Bound, skip: bool
 ) -> tuple[list[PolicySpec], list[str]]:
     """The specs to run, and what was left out and why.
 
@@ -105,7 +105,7 @@ def choose(
     """
     chosen, left = [], []
     for spec in parse_all(texts or DEFAULT_SPECS):
-        reason = refusal(spec, trace, semantics, bound)
+        reason = refusal(spec, trace, bound)
         if reason is None:
             chosen.append(spec)
         elif skip or not texts:
@@ -239,7 +239,7 @@ def compare(
     """
     semantics = semantics or Semantics()
     bound = resolve_bound(slots, bytes, trace.meta.policy, trace.classes)
-    specs, left = choose(trace, policies, semantics, bound, skip)
+    specs, left = choose(trace, policies, bound, skip)
     base = _baseline(specs, baseline)
     found = candidates(trace, specs, routes, bound, semantics, grid, clock, reads)
     entries = {id(e): e for c in found for e in (c.entry, *(p.entry for p in c.points))}
@@ -278,6 +278,7 @@ def compare(
         ],
         "denominators": {"tokens": {c.text: int(c.tokens[semantics.warm :].sum()) for c in found}},
         "left_out": left,
+        "notes": [f"{c.text}: {note}" for c in found for note in c.entry.lane.notes()],
         "warnings": warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage),
     }
     return Run(layers, windows, curves, every, summary, info)

@@ -206,6 +206,10 @@ class Lane:
             raise AssertionError("event log overflow")
         return out
 
+    def notes(self) -> list[str]:
+        """What the eviction policy remarks on the run."""
+        return self.steps.notes(self.memory)
+
     def view(self, prepared: Prepared, next_use: NDArray[np.int64] | None = None) -> fr.Events:
         """The chunk's events over the rows that count for this lane."""
         used = None

@@ -19,6 +19,7 @@ from replay.fate import Reads
 from replay.lane import Lane, combine
 from replay.ledger import Tally
 from replay.trace import Trace
+from replay.training import teach
 
 Progress = Callable[[int], None]
 """Called with the number of windows done."""
@@ -184,6 +185,7 @@ def play(
         What the optional tables covered.
     """
     demand = combine([each.lane for each in entries])
+    teach(trace, [each.lane for each in entries])
     if any(each.lane.semantics.start == "recorded" for each in entries):
         snapshots = first_snapshots(trace)
         for each in entries:

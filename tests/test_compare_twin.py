@@ -75,6 +75,14 @@ def check_row(row, cells, where) -> None:
             assert row[name] == total, (where, name)
 
 
+def sessions_exist(case: Case) -> bool:
+    """Whether the training sessions of ``static`` are in the trace."""
+    if case.spec.evict != "static":
+        return True
+    first, _, last = str(case.spec.evict_options["train"]).removeprefix("sessions/").partition("-")
+    return any(int(first) <= w.session <= int(last or first) for w in case.trace.windows)
+
+
 def usable(seed: int) -> Case | None:
     """A case that the command line can express and a trace can serve, or None."""
     case = draw_case(seed)
@@ -82,6 +90,8 @@ def usable(seed: int) -> Case | None:
     if slots is not None and any(isinstance(k, tuple) for k in slots):
         return None
     if isinstance(case.options.budget, dict) or (case.options.start == "recorded" and not case.trace.residents):
+        return None
+    if not sessions_exist(case):
         return None
     if case.trace.has_candidates and not case.trace.candidates:
         return None

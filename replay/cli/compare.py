@@ -131,7 +131,7 @@ def _heading(run: "Run") -> list[str]:
     resolved = {each["policy"]: each["resolved"] for each in info["policies"]}
     lines += [f"policy     {name}: {text}" for name, text in resolved.items()]
     lines += [f"same       by construction: {' = '.join(group)}" for group in info["same_by_construction"]]
-    lines += [f"note       {text}" for text in info["left_out"]]
+    lines += [f"note       {text}" for text in (*info["left_out"], *info["notes"])]
     lines += [f"warning    {text}" for text in info["warnings"]]
     return [*lines, ""]
 
