@@ -40,9 +40,9 @@ class Column:
     doc : str
         What it says, in one line.
     required : bool
-        False where the column may be missing; an all-null column counts as missing then.
+        False where the column may be missing.
     nullable : bool
-        True where a row may be null.
+        True where a row may be null (a column that is null in every row counts as missing).
     """
 
     name: str
@@ -118,7 +118,9 @@ _EXPERT = Column("expert", "uint16", "expert id, 0 .. experts-1")
 _SCORES = Column(
     "scores", "list<score>", "logits, before any bonus; -inf masks an expert, NaN and +inf are refused"
 )
-_SCORED = _optional("experts", "list<uint16>", "ids the scores belong to; absent: dense, one score an expert")
+_SCORED = Column(
+    "experts", "list<uint16>", "ids the scores belong to; absent: dense, one score an expert", required=False
+)
 
 TRACE: dict[str, Table] = {
     table.name: table

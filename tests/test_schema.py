@@ -31,7 +31,6 @@ def test_declarations_are_well_formed(kind: str, table: Table) -> None:
         "the key's columns come first, in order"
     )
     assert kind == "result" or not any(table.column(name).nullable for name in table.key)
-    assert all(column.nullable for column in table.columns if not column.required)
     schema = arrow_schema(table)
     assert schema.names == names
     document = json.loads(to_json(table, kind))

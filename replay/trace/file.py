@@ -16,6 +16,7 @@ from replay.trace.meta import TableEntry, table_path
 
 _MAGIC = b"PAR1"
 _BUFFER = 2**20  # bytes read ahead of each column
+_PROBE = 1024  # rows at once of a column that may be all null
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def open_table(root: Path, entry: TableEntry, report: Report) -> TableInfo | Non
         )
     if metadata.num_rows == 0:
         report.one("empty", "", "rows", "none", "leave the table out of trace.json, or record it again")
-    columns = _columns(TRACE[entry.name], schema, metadata, report)
+    columns = _columns(path, TRACE[entry.name], schema, metadata, report)
     if columns is None:
         return None
     extra = tuple(
@@ -178,7 +179,7 @@ def _whole(path: Path, report: Report) -> bool:
 
 
 def _columns(
-    table: Table, schema: pa.Schema, metadata: pq.FileMetaData, report: Report
+    path: Path, table: Table, schema: pa.Schema, metadata: pq.FileMetaData, report: Report
 ) -> tuple[str, ...] | None:
     """Match the file's columns with the declared ones."""
     found = []
@@ -211,7 +212,7 @@ def _columns(
                 "cast it when writing",
             )
             sound = False
-        elif column.required or not _all_null(column, metadata):
+        elif column.required or not _all_null(path, metadata, column.name):
             found.append(column.name)
     return tuple(found) if sound else None
 
@@ -222,16 +223,13 @@ def _accepted(column: Column) -> str:
     return text + (" (any integer type)" if wide else "")
 
 
-def _all_null(column: Column, metadata: pq.FileMetaData) -> bool:
-    """Say whether the footer shows that a column holds no value at all."""
-    for place in range(metadata.num_columns):
-        if metadata.schema.column(place).path.split(".")[0] == column.name:
-            break
-    else:
-        return False
-    for group in range(metadata.num_row_groups):
-        chunk = metadata.row_group(group).column(place)
-        statistics = chunk.statistics
-        if statistics is None or not statistics.has_null_count or statistics.null_count < chunk.num_values:
-            return False
-    return metadata.num_row_groups > 0
+def _all_null(path: Path, metadata: pq.FileMetaData, name: str) -> bool:
+    """Say whether a column holds no value at all; reads it up to the first value."""
+    try:
+        for batch in open_parquet(path, metadata).iter_batches(_PROBE, columns=[name], use_threads=False):
+            column = batch.column(name)
+            if column.null_count < len(column):
+                return False
+    except (pa.ArrowException, OSError):
+        return False  # told when the table is read
+    return True

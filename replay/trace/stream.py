@@ -15,6 +15,7 @@ from replay.trace.file import TableInfo, brief, open_parquet
 
 _BATCH_ITEMS = 2**21  # items (numbers) decoded at once
 _BATCH_ROWS = 2**16
+_BATCH_LEAST = 64
 
 
 class TableStream:
@@ -53,7 +54,6 @@ class TableStream:
         self.report = report
         self.skip = skip
         self.sound = True
-        self._sparse: bool | None = None
         self._last: int | None = None
         self._blocks = self.blocks()
         self._waiting: Block | None = None
@@ -90,24 +90,17 @@ class TableStream:
                     yield batch
 
     def _batch_rows(self) -> int:
-        wanted = set(self.names)
-        items = 0
-        for group in range(self.info.row_groups):
-            row_group = self.info.metadata.row_group(group)
-            for place in range(row_group.num_columns):
-                chunk = row_group.column(place)
-                if chunk.path_in_schema.split(".")[0] in wanted:
-                    items += chunk.num_values
-        width = max(items // max(self.info.rows, 1), 1)
-        return max(min(_BATCH_ITEMS // width, _BATCH_ROWS), 16)
+        """Rows of a batch, from the longest lists that the table may have (the footer is not trusted)."""
+        lists = [name for name in self.names if self.info.table.column(name).item is not None]
+        longest = self.frame.top_k if self.info.name == "selections" else self.frame.experts
+        width = 1 + longest * len(lists)
+        return max(min(_BATCH_ITEMS // width, _BATCH_ROWS), _BATCH_LEAST)
 
     def _check(self, block: Block) -> None:
         """Check every row; rows whose values do not fit are told once and looked at no further."""
         report, frame = self.report, self.frame
         before = report.counts.total()
         fitting = check_values(block, report)
-        if block.table.name in ("candidates", "router_scores"):
-            fitting = self._settle(block, fitting)
         if fitting is not None:
             block = block.where(fitting)
         if block.rows and block.table.name != "windows":
@@ -116,23 +109,6 @@ class TableStream:
         self.sound &= report.counts.total() == before
         if block.rows and block.table.name in CONTENTS:
             CONTENTS[block.table.name](block, frame, report)
-
-    def _settle(self, block: Block, fitting: np.ndarray | None) -> np.ndarray | None:
-        """Settle whether a score table is sparse: ids in every row, or (absent or null) in none."""
-        column = block.columns.get("experts")
-        valid = None if column is None else column.valid
-        if valid is not None and not valid.any():
-            del block.columns["experts"]
-            column = valid = None
-        if self._sparse is None:
-            self._sparse = column is not None
-        expected, fix = "the column experts in every row or in none", "write it in all"
-        if valid is not None:
-            self.report.rows(block, "null", ~valid, expected, lambda _: "null", fix)
-            return valid if fitting is None else fitting & valid
-        if self._sparse != (column is not None):
-            self.report.one("null", block.key(0), expected, "both", fix)
-        return fitting
 
     def drain(self) -> None:
         """Read what is left, for its checks."""
