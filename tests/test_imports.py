@@ -18,7 +18,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("trace", ("trace", "importers")),
     ("kernels", ("jit", "arena", "router", "log", "disk", "fate")),
     ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound")),
-    ("engine", ("engine", "chunk", "lane", "timing", "timeline", "clock")),
+    ("engine", ("engine", "chunk", "training", "lane", "timing", "timeline", "clock")),
     ("counts", ("ledger",)),
     ("runs", ("play", "curve", "recorded", "recording", "fidelity", "trust", "run", "summary", "compare")),
     ("pictures", ("plot", "report", "output")),
