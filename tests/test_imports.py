@@ -20,7 +20,21 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound")),
     ("engine", ("engine", "chunk", "training", "lane", "timing", "timeline", "clock")),
     ("counts", ("ledger",)),
-    ("runs", ("play", "curve", "recorded", "recording", "fidelity", "trust", "run", "summary", "compare")),
+    (
+        "runs",
+        (
+            "play",
+            "curve",
+            "recorded",
+            "recording",
+            "fidelity",
+            "trust",
+            "run",
+            "candidate",
+            "summary",
+            "compare",
+        ),
+    ),
     ("pictures", ("plot", "report", "output")),
     ("talk", ("cli", "__main__")),
 )
