@@ -93,6 +93,7 @@ class Demand:
     router: bool = False
     router_picks: int = 0
     router_reach: float = 0.0
+    prior: float = 0.0
 
 
 @dataclass
@@ -107,6 +108,8 @@ class Prepared:
     moments : Guesses
         The same groups for ``oracle``; without a candidates table, after layer l-1 for every l >= 1.
     router : Scores
+    widest : float
+        Widest spread of a row's router scores so far; only where ``cacheprior`` asks.
     """
 
     chunk: Chunk
@@ -116,6 +119,7 @@ class Prepared:
     guesses: Guesses
     moments: Guesses
     router: Scores
+    widest: float = 0.0
     _views: dict[bytes, Events] = field(default_factory=dict)
 
     @property
@@ -151,7 +155,7 @@ class Prepared:
 
 
 _NO_I64, _NO_I32, _NO_F32 = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
-NO_SCORES = Scores(_NO_I64, np.zeros(1, np.int64), _NO_I32, _NO_F32)
+NO_SCORES = Scores(_NO_I64, _NO_F32, np.zeros(1, np.int64), _NO_I32, _NO_F32)
 
 
 def no_guesses(windows: int, layers: int) -> Guesses:
@@ -202,7 +206,13 @@ def every_layer(windows: int, layers: int) -> Guesses:
 
 
 def prepare(
-    chunk: Chunk, layers: int, experts: int, prefill: NDArray[np.bool_], demand: Demand, table: bool
+    chunk: Chunk,
+    layers: int,
+    experts: int,
+    prefill: NDArray[np.bool_],
+    demand: Demand,
+    table: bool,
+    widest: float = 0.0,
 ) -> Prepared:
     """Prepare a chunk for all policies of a run.
 
@@ -218,6 +228,8 @@ def prepare(
         What the run's policies may ask.
     table : bool
         The trace has a candidates table (``oracle`` then acts at its moments).
+    widest : float
+        Widest spread of a row's router scores in the chunks before.
     """
     windows = chunk.w1 - chunk.w0
     guesses = moments = no_guesses(windows, layers)
@@ -230,12 +242,26 @@ def prepare(
         moments = every_layer(windows, layers)
     router = NO_SCORES
     if demand.router:
-        lists = np.full(int(chunk.row_start[-1]) * layers, -1, np.int64)
-        router = NO_SCORES._replace(list=lists)
-        raw = chunk.router_scores
-        if raw is not None:
-            lists[(chunk.row_start[raw.window - chunk.w0] + raw.row) * layers + raw.layer] = np.arange(
-                len(raw.window)
-            )
-            router = Scores(lists, *_shortlists(raw, demand.router_picks, demand.router_reach, experts))
-    return Prepared(chunk, layers, experts, prefill.astype(np.uint8), guesses, moments, router)
+        router, widest = _router_scores(chunk, layers, experts, demand, widest)
+    return Prepared(chunk, layers, experts, prefill.astype(np.uint8), guesses, moments, router, widest)
+
+
+def _router_scores(
+    chunk: Chunk, layers: int, experts: int, demand: Demand, widest: float
+) -> tuple[Scores, float]:
+    """Router scores as shortlists, and the widest spread of a row's scores so far."""
+    lists = np.full(int(chunk.row_start[-1]) * layers, -1, np.int64)
+    raw = chunk.router_scores
+    if raw is None or not len(raw.window):
+        return NO_SCORES._replace(list=lists), widest
+    lists[(chunk.row_start[raw.window - chunk.w0] + raw.row) * layers + raw.layer] = np.arange(
+        len(raw.window)
+    )
+    span, reach = _NO_F32, demand.router_reach
+    if demand.prior > 0:
+        dense = raw.scores.reshape(-1, experts)
+        low = np.where(np.isfinite(dense), dense, np.inf).min(axis=1)
+        span = np.where(np.isfinite(low), dense.max(axis=1) - low, 0).astype(np.float32)
+        widest = max(widest, float(span.max()))
+        reach = max(reach, demand.prior * widest)
+    return Scores(lists, span, *_shortlists(raw, demand.router_picks, reach, experts)), widest

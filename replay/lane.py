@@ -14,7 +14,7 @@ from replay.chunk import Demand, Prepared, no_guesses
 from replay.engine.loop import run_chunk, start_layer
 from replay.evict import load as load_eviction
 from replay.resolve import Resolved
-from replay.semantics import ENGINE_CAPS, Semantics
+from replay.semantics import ENGINE_CAPS, RECORDED_ROUTES, Routes, Semantics
 
 if TYPE_CHECKING:
     from replay.trace import Trace
@@ -67,7 +67,7 @@ class Failure:
         )
 
 
-def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: str) -> NDArray[np.int64]:
+def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Routes) -> NDArray[np.int64]:
     s = np.zeros(fr.SETTINGS, np.int64)
     s[fr.LAYERS], s[fr.EXPERTS], s[fr.TOP_K] = shape.layers, shape.experts, shape.top_k
     s[fr.CELL] = fr.SEQUENTIAL if semantics.cell == "sequential" else fr.ATOMIC
@@ -85,16 +85,20 @@ def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: str)
     elif policy.spec.read_ahead.name == "oracle":
         s[fr.READ_AHEAD] = fr.ORACLE
     s[fr.TOUCH] = policy.touch
-    s[fr.ROUTES] = fr.REROUTED if routes == "rerouted" else fr.RECORDED
-    s[fr.ROUTE_PROTECT], s[fr.DRAFT_MOCE] = policy.router.p, policy.router.draft_moce
+    s[fr.ROUTES] = {"recorded": fr.RECORDED, "predicted": fr.PREDICTED}.get(routes.kind, fr.REROUTED)
+    s[fr.CACHE_PRIOR] = routes.kind == "cacheprior"
+    s[fr.ROUTE_PROTECT] = routes.protect if s[fr.CACHE_PRIOR] else policy.router.p
+    s[fr.DRAFT_MOCE] = policy.router.draft_moce
     return s
 
 
-def _rates(policy: Resolved) -> NDArray[np.float64]:
-    rates = np.zeros(fr.RATES)
+def _rates(policy: Resolved, routes: Routes, layers: int) -> NDArray[np.float64]:
+    rates = np.zeros(fr.SPREAD + layers)
     if policy.ranking is not None:
         rates[fr.BONUS], rates[fr.RANK1] = policy.ranking.b, policy.ranking.r1
     rates[fr.ROUTE_BONUS], rates[fr.ROUTE_RANK1] = policy.router.b, policy.router.r1
+    rates[fr.PRIOR] = routes.prior
+    rates[fr.SPREAD :] = -1.0
     return rates
 
 
@@ -108,8 +112,7 @@ class Lane:
         The bound, cut into parts.
     policy : Resolved
     semantics : Semantics
-    routes : str
-        ``recorded`` or ``rerouted``.
+    routes : Routes
     rows_used : int64[windows], optional
         Rows of every window of the trace that count (draft retention); all where None.
     log, got, residents : bool
@@ -127,7 +130,7 @@ class Lane:
         plan: Plan,
         policy: Resolved,
         semantics: Semantics,
-        routes: str = "recorded",
+        routes: Routes = RECORDED_ROUTES,
         rows_used: NDArray[np.int64] | None = None,
         *,
         log: bool = False,
@@ -148,25 +151,27 @@ class Lane:
         self.steps.setup(self.memory, options)
         self.settings = _settings(shape, policy, semantics, routes)
         self.settings[fr.LOGGING] = log
-        self.rates = _rates(policy)
+        self.rates = _rates(policy, routes, shape.layers)
         self.got, self.residents = got, residents
         self.failure: Failure | None = None
         self._work: fr.Work | None = None
 
     def demand(self) -> Demand:
         """What this lane reads of the scores."""
-        rank, mode = self.policy.ranking, self.settings[fr.READ_AHEAD]
-        rerouted = self.routes == "rerouted"
+        rank, mode, kind = self.policy.ranking, self.settings[fr.READ_AHEAD], self.routes.kind
+        rerouted = kind in ("rerouted", "cacheprior")
         router = self.policy.router
         most = max(router.b * (2 if router.draft_moce else 1), router.r1, 0.0)
+        picks = int(self.settings[fr.COUNT_K])
         return Demand(
             guesses=mode == fr.RANKED,
-            picks=int(self.settings[fr.COUNT_K]),
+            picks=max(picks, self.shape.top_k) if kind == "predicted" else picks,
             reach=max((0.0, *rank.boosts)) if rank is not None else 0.0,
             moments=mode == fr.ORACLE,
             router=rerouted,
             router_picks=self.shape.top_k if rerouted else 0,
-            router_reach=most if rerouted else 0.0,
+            router_reach=most if kind == "rerouted" else 0.0,
+            prior=self.routes.prior,
         )
 
     def start(self, snapshots: dict[int, NDArray[np.int32]]) -> None:
@@ -224,6 +229,8 @@ class Lane:
         width = max(int(np.diff(events.pick_offsets).max(initial=0)), shape.top_k)
         picks = shape.widest * width
         if self._work is None or len(self._work.occurrence) < picks:
+            predicting = self.settings[fr.ROUTES] == fr.PREDICTED
+            cells = shape.widest * shape.layers if predicting else 0
             places = shape.widest * (max(int(self.settings[fr.COUNT_K]), shape.top_k) + 2)
             e = shape.experts + 1
             self._work = fr.Work(
@@ -236,6 +243,8 @@ class Lane:
                 wants=np.zeros(e, np.int32),
                 order=np.zeros(e, np.int32),
                 occurrence=np.zeros(picks, np.int32),
+                predicted=np.zeros(cells * shape.top_k, np.int32),
+                predicted_count=np.zeros(cells, np.int32),
                 stamp=np.zeros(1, np.int64),
             )
         return self._work
@@ -244,6 +253,7 @@ class Lane:
         cells = windows * self.shape.layers
         sequential = self.semantics.cell == "sequential"
         lookups = len(events.picks) if sequential else len(events.wants)
+        rows = len(events.pick_offsets) - 1
         log = self._log_room(events, guesses, windows) if self.settings[fr.LOGGING] else 0
         return fr.Output(
             counts=np.zeros((cells, len(fr.COUNTERS)), np.int64),
@@ -252,6 +262,7 @@ class Lane:
             filled=np.zeros(2, np.int64),
             got=np.zeros(lookups if self.got else 0, np.uint8),
             residents=np.zeros((cells if self.residents else 0, self.shape.experts), np.uint8),
+            given_up=np.full(rows if self.settings[fr.ROUTES] == fr.REROUTED else 0, np.nan, np.float32),
             failure=np.zeros(6, np.int64),
         )
 

@@ -150,11 +150,15 @@ def prepared_chunks(trace: Trace, demand: Demand, timing: bool) -> Iterator[tupl
     source = trace.chunks(tables, decode_only={"candidates"} & tables)
     table = trace.has("candidates")
 
+    widest = 0.0
+
     def ahead() -> tuple[Prepared, Any] | None:
+        nonlocal widest
         chunk = next(source, None)
         if chunk is None:
             return None
-        ready = prepare(chunk, meta.layers, meta.experts, prefill[chunk.w0 : chunk.w1], demand, table)
+        ready = prepare(chunk, meta.layers, meta.experts, prefill[chunk.w0 : chunk.w1], demand, table, widest)
+        widest = ready.widest
         return ready, chunk.tables.get("timing")
 
     with ThreadPoolExecutor(1) as reader:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from replay.errors import InputError, nearest
 
 SCOPES = ("global", "layer")
 ORDERS = ("id", "rows")
 CELLS = ("atomic", "sequential")
-ROUTES = ("recorded", "rerouted")
+ROUTES = ("recorded", "rerouted", "predicted", "cacheprior")
 ENGINE_CAPS = -1
 """Prefill ``stream`` without a cap: 256 experts a layer, 128 from layer 40 on."""
 
@@ -123,8 +123,55 @@ def parse_prefill(text: str) -> int | None:
     )
 
 
-def parse_routes(text: str) -> Literal["recorded", "rerouted"]:
-    """Read ``--routes``."""
-    if text not in ROUTES:
-        raise InputError(f"--routes {text}: no such routes; {nearest(text, ROUTES)}")
-    return text  # type: ignore[return-value]
+@dataclass(frozen=True)
+class Routes:
+    """Whose selections a replay follows (semantics 2).
+
+    Attributes
+    ----------
+    text : str
+        As given; a key of every result.
+    kind : str
+        ``recorded``; ``rerouted``: the router's rule on recorded scores and replayed residency; ``predicted``:
+        the read-ahead policy's own best candidates; ``cacheprior``: rerouted with a bonus that follows the
+        spread of the layer's scores.
+    prior : float
+        cacheprior's lambda.
+    protect : int
+        cacheprior's J: raw best picks that no bonus reaches.
+    """
+
+    text: str
+    kind: str
+    prior: float = 0.0
+    protect: int = 0
+
+
+RECORDED_ROUTES = Routes("recorded", "recorded")
+
+
+def parse_routes(text: str) -> Routes:
+    """Read ``--routes``: ``recorded``, ``rerouted``, ``predicted`` or ``cacheprior:LAMBDA,J``.
+
+    Examples
+    --------
+    >>> parse_routes("cacheprior:0.3,1")
+    Routes(text='cacheprior:0.3,1', kind='cacheprior', prior=0.3, protect=1)
+    >>> parse_routes("cacheprior").prior
+    0.2
+    """
+    name, colon, options = text.partition(":")
+    if name not in ROUTES:
+        raise InputError(f"--routes {text}: no such routes; {nearest(name, ROUTES)}")
+    if name != "cacheprior":
+        if colon:
+            raise InputError(f"--routes {text}: {name} has no options")
+        return Routes(text, name)
+    prior, comma, protect = (options or "0.2,2").partition(",")
+    try:
+        found = Routes(text, name, float(prior), int(protect) if comma else 2)
+    except ValueError:
+        raise InputError(f"--routes {text}: expected cacheprior:LAMBDA,J such as cacheprior:0.2,2") from None
+    if not (0 <= found.prior < 1e6 and found.protect >= 0):
+        raise InputError(f"--routes {text}: LAMBDA and J must be at least 0")
+    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from replay.ledger import COUNTED, FATES, PENDING, TIMES
 
 if TYPE_CHECKING:
-    from replay.compare import Row
+    from replay.candidate import Row
 
 DECODE = 0
 

@@ -8,7 +8,7 @@ from typing import Any
 from replay.bound import Bound
 from replay.play import Coverage
 from replay.resolve import Resolved
-from replay.semantics import Semantics
+from replay.semantics import Routes, Semantics
 from replay.trace import Trace
 
 
@@ -17,7 +17,7 @@ def warnings_for(
     policies: Sequence[Resolved],
     semantics: Semantics,
     bound: Bound,
-    routes: Sequence[str],
+    routes: Sequence[Routes],
     coverage: Coverage,
 ) -> list[str]:
     """Warnings of a comparison.
@@ -28,7 +28,7 @@ def warnings_for(
     policies : sequence of Resolved
     semantics : Semantics
     bound : Bound
-    routes : sequence of str
+    routes : sequence of Routes
     coverage : Coverage
 
     Returns
@@ -37,7 +37,7 @@ def warnings_for(
         One sentence each, the gravest first.
     """
     found = []
-    if "recorded" in routes:
+    if any(each.kind == "recorded" for each in routes):
         found += _fixed_routes(trace)
     found += _retention(policies)
     found += _coverage(trace, policies, routes, coverage)
@@ -58,8 +58,8 @@ def _fixed_routes(trace: Trace) -> list[str]:
         ]
     if bonus > 0 or (rank1 or 0) > 0:
         return [
-            f"recorded with a resident bonus (b = {bonus:g}, r1 = {rank1 or 0:g}): a fixed-route replay is only a screen, "
-            "because other evictions would have changed the routes"
+            f"recorded with a resident bonus (b = {bonus:g}, r1 = {rank1 or 0:g}): a fixed-route replay is only a "
+            "screen, because other evictions would have changed the routes"
         ]
     return []
 
@@ -74,7 +74,7 @@ def _retention(policies: Sequence[Resolved]) -> list[str]:
 
 
 def _coverage(
-    trace: Trace, policies: Sequence[Resolved], routes: Sequence[str], coverage: Coverage
+    trace: Trace, policies: Sequence[Resolved], routes: Sequence[Routes], coverage: Coverage
 ) -> list[str]:
     found, decode = [], ~trace.windows.prefill
     reading = [p for p in policies if p.ranking is not None]
@@ -87,10 +87,10 @@ def _coverage(
         found.append(
             f"{past} sparse candidate rows end too early to be exact: a policy might have looked past their end"
         )
-    if "rerouted" in routes:
+    if any(each.kind in ("rerouted", "cacheprior") for each in routes):
         missing = int((~coverage.router_scores).sum())
         if missing:
-            found.append(f"{missing} windows have no router scores: rerouted keeps their recorded picks")
+            found.append(f"{missing} windows have no router scores: their recorded picks are kept")
     return found
 
 

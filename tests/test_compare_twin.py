@@ -8,7 +8,7 @@ import pytest
 
 from replay.compare import compare
 from replay.errors import InputError
-from replay.semantics import Semantics, parse_prefill, parse_start
+from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
 from replay.timing import PARAMETERS, load_clock
 from replay.trace import open_trace
 from tests.slow.arena import ArenaTooSmall
@@ -43,7 +43,7 @@ def run_case(case: Case, path):
     slots = None if options.slots is None else ",".join(str(options.slots[c]) for c in classes)
     budget = None if options.budget is None else str(options.budget)
     return compare(
-        trace, [spec_text(case)], slots=slots, bytes=budget, semantics=semantics, routes=[options.routes], grid=(),
+        trace, [spec_text(case)], slots=slots, bytes=budget, semantics=semantics, routes=[parse_routes(options.routes)], grid=(),
         clock=load_clock(path / "clock.toml", trace.meta.io), threads=2,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from replay.engine.frame import COUNTERS
 from replay.lane import Lane, Shape, combine
 from replay.policy import show_value
 from replay.resolve import resolve
-from replay.semantics import Semantics, parse_prefill, parse_start
+from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
 from replay.spec import declaration, parse
 from tests.slow import evict as slow_evict
 from tests.slow.arena import ArenaTooSmall
@@ -138,7 +138,7 @@ def make_lane(case: Case, **keep) -> Lane:
     used = None
     if options.rows_used:
         used = np.array([options.rows_used.get(w, x.rows) for w, x in enumerate(trace.windows)], np.int64)
-    lane = Lane(shape, plan, resolve(parse(spec_text(case)), meta), semantics, options.routes, used, **keep)
+    lane = Lane(shape, plan, resolve(parse(spec_text(case)), meta), semantics, parse_routes(options.routes), used, **keep)
     training = lane.steps.training(lane.policy.values[case.spec.evict])
     if training is not None:
         lane.steps.learn(lane.memory, wanted_counts(trace, *training.sessions))

@@ -1,5 +1,6 @@
 """Flags that several commands share, one for each option of the semantics."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import typer
 from replay.errors import InputError
 
 if TYPE_CHECKING:
-    from replay.semantics import Semantics
+    from replay.semantics import Routes, Semantics
     from replay.timing import ClockParams
     from replay.trace import Trace
 
@@ -52,7 +53,11 @@ PromptHot = Annotated[
 ]
 Routes = Annotated[
     list[str] | None,
-    typer.Option("--routes", help="recorded, or rerouted (repeatable).", show_default="recorded"),
+    typer.Option(
+        "--routes",
+        help="recorded, rerouted, predicted, cacheprior:0.2,2 (repeatable).",
+        show_default="recorded",
+    ),
 ]
 ClockFile = Annotated[
     Path | None,
@@ -79,12 +84,12 @@ def semantics_of(
     return Semantics(scope, split, order, cell, begin, warm, parse_prefill(prefill), prompt_hot)
 
 
-def routes_of(given: list[str] | None) -> list[str]:
-    """The kinds of routes that the flags ask for, each once."""
+def routes_of(given: list[str] | None) -> "list[Routes]":
+    """The kinds of routes that the flags ask for, each once; commas separate them too."""
     from replay.semantics import parse_routes
 
-    chosen = [parse_routes(each.strip()) for text in given or ["recorded"] for each in text.split(",")]
-    return list(dict.fromkeys(chosen))
+    texts = [each.strip() for text in given or ["recorded"] for each in re.split(r",(?![0-9. ])", text)]
+    return [parse_routes(each) for each in dict.fromkeys(texts)]
 
 
 def clock_of(trace: "Trace", file: Path | None, no_clock: bool) -> "ClockParams | None":

@@ -1,1 +1,1 @@
-"""The event loop. ``frame``: its inputs and outputs; ``move``, ``guess``, ``event``: its parts; ``loop``: the driver."""
+"""The event loop: ``frame`` (in and out), ``move``, ``guess``, ``event`` (its parts), ``loop`` (the driver)."""

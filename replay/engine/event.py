@@ -38,35 +38,81 @@ def recorded_occurrences(w, layer, layers, events, work):
 
 
 @inline
-def rerouted_occurrences(m, w, layer, row, events, router, settings, rates, work, out):
-    """Picks recomputed from router scores and the replayed residency; rows without scores keep their own."""
-    layers, experts = settings[fr.LAYERS], settings[fr.EXPERTS]
+def prior_bonus(layer, chosen, router, settings, rates):
+    """Resident bonus of ``cacheprior``: lambda times the layer's running spread of scores, this row's included."""
+    at = fr.SPREAD + layer
+    span = np.float64(router.span[chosen])
+    rates[at] = span if rates[at] < 0.0 else fr.SPREAD_KEPT * rates[at] + (1.0 - fr.SPREAD_KEPT) * span
+    return rates[fr.PRIOR] * rates[at]
+
+
+@inline
+def reroute_row(m, w, layer, r, chosen, events, router, settings, rates, work):
+    """New picks of one row from its router scores and the replayed residency; returns how many."""
+    draft = r > 0 and settings[fr.DRAFT_MOCE] and not events.prefill[w]
+    protect = settings[fr.ROUTE_PROTECT]
+    bonus, rank1 = rates[fr.ROUTE_BONUS], rates[fr.ROUTE_RANK1]
+    if settings[fr.CACHE_PRIOR]:
+        bonus, rank1 = prior_bonus(layer, chosen, router, settings, rates), 0.0
+    elif draft:
+        protect, bonus, rank1 = np.int64(1), 2.0 * bonus, 0.0
+    return rank_row(
+        m, layer, router.offsets[chosen], router.offsets[chosen + 1], True, router.ids, router.scores,
+        settings[fr.TOP_K], protect, bonus, rank1, settings[fr.EXPERTS], work, work.place,
+    )  # fmt: skip
+
+
+@inline
+def mass_given_up(chosen, got, router, work):
+    """Share of the softmax mass of the raw best ``got`` experts that the picks in ``work.place`` lack."""
+    low = router.offsets[chosen]
+    best = np.float64(router.scores[low])
+    raw, kept = 0.0, 0.0
+    for i in range(got):
+        raw += np.exp(np.float64(router.scores[low + i]) - best)
+        kept += np.exp(np.float64(router.scores[work.place[i]]) - best)
+    return max(0.0, 1.0 - kept / raw)
+
+
+@inline
+def new_occurrences(m, w, layer, row, events, router, settings, rates, work, out):
+    """Picks of routes that are not the recorded ones, row-major and rank order; returns how many.
+
+    A row without the scores that its routes need keeps its recorded picks. Picks that the recorded row holds too
+    are counted as kept.
+    """
+    layers, top_k = settings[fr.LAYERS], settings[fr.TOP_K]
     n = np.int64(0)
     for r in range(events.rows_used[w]):
         at = (events.row_start[w] + r) * layers + layer
         low_pick, high_pick = events.pick_offsets[at], events.pick_offsets[at + 1]
-        chosen = router.list[at]
-        if chosen < 0:
+        start = n
+        if settings[fr.ROUTES] == fr.PREDICTED:
+            cell = r * layers + layer
+            known = work.predicted_count[cell] >= 0
+            for i in range(work.predicted_count[cell]):
+                work.occurrence[n] = work.predicted[cell * top_k + i]
+                n += 1
+        else:
+            chosen = router.list[at]
+            known = chosen >= 0
+            if known:
+                got = reroute_row(m, w, layer, r, chosen, events, router, settings, rates, work)
+                for i in range(got):
+                    work.occurrence[n] = router.ids[work.place[i]]
+                    n += 1
+                if out.given_up.shape[0] > 0 and got > 0:
+                    out.given_up[at] = mass_given_up(chosen, got, router, work)
+        if not known:
             for i in range(low_pick, high_pick):
                 work.occurrence[n] = events.picks[i]
                 n += 1
             continue
-        draft = r > 0 and settings[fr.DRAFT_MOCE] and not events.prefill[w]
-        protect = 1 if draft else settings[fr.ROUTE_PROTECT]
-        bonus = 2.0 * rates[fr.ROUTE_BONUS] if draft else rates[fr.ROUTE_BONUS]
-        rank1 = 0.0 if draft else rates[fr.ROUTE_RANK1]
-        got = rank_row(
-            m, layer, router.offsets[chosen], router.offsets[chosen + 1], True, router.ids, router.scores,
-            settings[fr.TOP_K], protect, bonus, rank1, experts, work, work.place,
-        )  # fmt: skip
-        for i in range(got):
-            e = router.ids[work.place[i]]
-            work.occurrence[n] = e
-            n += 1
+        out.counts[row, fr.PICKS_MADE] += n - start
+        for i in range(start, n):
             for j in range(low_pick, high_pick):
-                if events.picks[j] == e:
+                if events.picks[j] == work.occurrence[i]:
                     out.counts[row, fr.PICKS_KEPT] += 1
-        out.counts[row, fr.PICKS_MADE] += got
     return n
 
 
@@ -199,13 +245,13 @@ def event(m, w, layer, settings, rates, events, router, work, out, enter, claim,
     first_row = w * layers
     row = first_row + layer
     base = layer * experts
-    rerouted = settings[fr.ROUTES] == fr.REROUTED
+    rerouted = settings[fr.ROUTES] != fr.RECORDED
     sequential = settings[fr.CELL] == fr.SEQUENTIAL
     by_rows = settings[fr.ORDER] == fr.BY_ROWS
     keep = out.got.shape[0] > 0
     count = np.int64(0)
     if rerouted:
-        count = rerouted_occurrences(m, w, layer, row, events, router, settings, rates, work, out)
+        count = new_occurrences(m, w, layer, row, events, router, settings, rates, work, out)
         wants, low, high = work.wants, np.int64(0), unique(work, count)
     else:
         if sequential or by_rows:

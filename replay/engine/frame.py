@@ -24,16 +24,18 @@ COUNTERS = (
 (
     LAYERS, EXPERTS, TOP_K, CELL, ORDER, SPLIT, SCOPE, READ_AHEAD, COUNT_K, PROTECT, TOUCH, STREAM, PROMPT_HOT,
     ROUTES, ROUTE_PROTECT, DRAFT_MOCE, FIRST_WINDOW, LOOK_AHEAD, LOGGING, BOOSTED,
-) = range(20)  # fmt: skip
+    CACHE_PRIOR,
+) = range(21)  # fmt: skip
 SETTINGS = 24
 # -- settings (float64)
-BONUS, RANK1, ROUTE_BONUS, ROUTE_RANK1 = range(4)
-RATES = 8
+BONUS, RANK1, ROUTE_BONUS, ROUTE_RANK1, PRIOR, SPREAD = 0, 1, 2, 3, 4, 8
+"""``PRIOR`` is cacheprior's lambda; from ``SPREAD`` on stands each layer's running spread of scores (-1: none)."""
+SPREAD_KEPT = 0.99
 
 ATOMIC, SEQUENTIAL = 0, 1
 BY_ID, BY_ROWS = 0, 1
 NOTHING, RANKED, ORACLE = 0, 1, 2
-RECORDED, REROUTED = 0, 1
+RECORDED, REROUTED, PREDICTED = 0, 1, 2
 STREAM_OFF, STREAM_DEFAULT = -1, -2
 
 # -- what stopped a replay: int64[6]
@@ -101,11 +103,14 @@ class Scores(NamedTuple):
     ----------
     list : int64[rows * L] or int64[0]
         Shortlist of list ``row * L + layer``, or -1 where none was recorded.
+    span : float32[rows]
+        Largest less smallest finite score of each shortlisted row; no entries where no policy asks.
     offsets, ids, scores
         As in :class:`Guesses`.
     """
 
     list: NDArray[np.int64]
+    span: NDArray[np.float32]
     offsets: NDArray[np.int64]
     ids: NDArray[np.int32]
     scores: NDArray[np.float32]
@@ -124,10 +129,13 @@ class Output(NamedTuple):
     filled : int64[2]
         Rows of the log, and lookups of ``got`` under ``sequential``.
     got : uint8[n]
-        Outcome of every want (atomic) or occurrence, event after event (sequential): 0 miss, 1 hit, 2 first use of a read-ahead; with
-        no entries not written.
+        Outcome of every want (atomic) or occurrence, event after event (sequential): 0 miss, 1 hit, 2 first use
+        of a read-ahead; with no entries not written.
     residents : uint8[W * L, E]
         Published residents just before each event; with no rows not written.
+    given_up : float32[rows * L]
+        Share of the softmax mass of a row's raw best picks that its new picks give up; NaN where the row kept
+        its recorded picks; with no entries not written.
     failure : int64[6]
     """
 
@@ -137,11 +145,16 @@ class Output(NamedTuple):
     filled: NDArray[np.int64]
     got: NDArray[np.uint8]
     residents: NDArray[np.uint8]
+    given_up: NDArray[np.float32]
     failure: NDArray[np.int64]
 
 
 class Work(NamedTuple):
-    """Scratch space of one lane, by expert or by place in a merged list."""
+    """Scratch space of one lane, by expert or by place in a merged list.
+
+    ``predicted`` holds the window's predicted picks by row, layer and rank, ``predicted_count`` how many of them
+    a row and layer has (-1: no prediction); both without entries where routes are not predicted.
+    """
 
     place: NDArray[np.int64]
     mark: NDArray[np.int64]
@@ -152,6 +165,8 @@ class Work(NamedTuple):
     wants: NDArray[np.int32]
     order: NDArray[np.int32]
     occurrence: NDArray[np.int32]
+    predicted: NDArray[np.int32]
+    predicted_count: NDArray[np.int32]
     stamp: NDArray[np.int64]
 
 
@@ -161,9 +176,9 @@ _I64, _I32, _F32, _F64, _U8 = (
 _TABLE, _BITS = types.Array(types.int64, 2, "C"), types.Array(types.uint8, 2, "C")
 EVENTS = types.NamedTuple((_I64, _I64, _U8, _I64, _I32, _I64, _I32, _I64), Events)
 GUESSES = types.NamedTuple((_I64, _I64, _I64, _I64, _I64, _I64, _I64, _I32, _F32), Guesses)
-SCORES = types.NamedTuple((_I64, _I64, _I32, _F32), Scores)
-OUTPUT = types.NamedTuple((_TABLE, _TABLE, _TABLE, _I64, _U8, _BITS, _I64), Output)
-WORK = types.NamedTuple((_I64, _I64, _I64, _F64, _U8, _U8, _I32, _I32, _I32, _I64), Work)
+SCORES = types.NamedTuple((_I64, _F32, _I64, _I32, _F32), Scores)
+OUTPUT = types.NamedTuple((_TABLE, _TABLE, _TABLE, _I64, _U8, _BITS, _F32, _I64), Output)
+WORK = types.NamedTuple((_I64, _I64, _I64, _F64, _U8, _U8, _I32, _I32, _I32, _I32, _I32, _I64), Work)
 
 START = types.int64(MEMORY, _I32, types.int64, types.int64, STEP_TYPE, STEP_TYPE)
 RUN = types.int64(

@@ -23,23 +23,39 @@ def rank_row(m, layer, low, high, boosted, ids, scores, count, protect, bonus, r
 
 
 @inline
+def keep_prediction(cell, place, width, ids, settings, work):
+    """Remember a row's best picks as its selection (routes ``predicted``)."""
+    count = min(place[width], settings[fr.TOP_K])
+    work.predicted_count[cell] = count
+    for i in range(count):
+        work.predicted[cell * settings[fr.TOP_K] + i] = ids[place[i]]
+
+
+@inline
 def merge(m, w, g, events, guesses, settings, rates, work):
     """Merged candidates of a prediction in ``work.merged``: best rank, then raw score, then id. Returns how many."""
     experts, count = settings[fr.EXPERTS], settings[fr.COUNT_K]
+    predicting = settings[fr.ROUTES] == fr.PREDICTED
+    width = max(count, settings[fr.TOP_K]) if predicting else max(count, 1)
     target = guesses.target[g]
     ranked = np.int64(0)
     rows = np.int64(0)
-    width = max(count, 1)
     for i in range(guesses.first[g], guesses.last[g]):
         if guesses.row[i] >= events.rows_used[w]:
             continue
         low, high = guesses.offsets[guesses.list[i]], guesses.offsets[guesses.list[i] + 1]
         place = work.place[rows * (width + 1) :]
         place[width] = rank_row(
-            m, target, low, high, settings[fr.BOOSTED], guesses.ids, guesses.scores, count, settings[fr.PROTECT],
-            rates[fr.BONUS], rates[fr.RANK1], experts, work, place,
+            m, target, low, high, settings[fr.BOOSTED], guesses.ids, guesses.scores, width if predicting else count,
+            settings[fr.PROTECT], rates[fr.BONUS], rates[fr.RANK1], experts, work, place,
         )  # fmt: skip
+        if predicting:
+            keep_prediction(
+                guesses.row[i] * settings[fr.LAYERS] + target, place, width, guesses.ids, settings, work
+            )
         rows += 1
+    if predicting:
+        count = min(count, settings[fr.TOP_K])
     work.stamp[0] += 1
     stamp = work.stamp[0]
     for rank in range(count):

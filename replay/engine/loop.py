@@ -79,6 +79,8 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
             log(out, op.OP_WINDOW, settings[fr.FIRST_WINDOW] + w)
         if prefill and settings[fr.PROMPT_HOT] >= 0:
             mark_hot(m, settings[fr.PROMPT_HOT], settings[fr.FIRST_WINDOW] + w + 1)
+        if settings[fr.ROUTES] == fr.PREDICTED:
+            work.predicted_count[: events.rows_used[w] * layers] = -1
         for layer in range(-1, layers):
             if layer >= 0:
                 row = w * layers + layer

@@ -8,8 +8,8 @@ import numpy as np
 
 from replay.schema import TRACE
 from replay.trace.check import Frame, Report
-from replay.trace.chunk import join, join_lists
 from replay.trace.columns import Block, Lists
+from replay.trace.gather import join, join_lists
 
 
 def check_windows(

@@ -14,6 +14,7 @@ import numpy as np
 
 from replay.trace.chunk import Chunk, Scores
 from replay.trace.columns import Lists
+from replay.trace.reach import best_scores
 from replay.trace.reader import Trace
 
 LOOK_WINDOWS = 20_000  # windows whose picks are looked at
@@ -247,24 +248,10 @@ def _ties(trace: Trace, name: str, windows: int) -> float:
     for chunk in _first(trace, name, windows):
         scores = getattr(chunk, name)
         assert isinstance(scores, Scores)
-        best = _best(scores, trace.meta.top_k + 1)
+        best = best_scores(scores, trace.meta.top_k + 1)
         tied += int(((best[:, 1:] == best[:, :-1]) & (best[:, 1:] > -np.inf)).any(axis=1).sum())
         rows += len(best)
     return tied / max(rows, 1)
-
-
-def _best(scores: Scores, count: int) -> np.ndarray:
-    """Take the best ``count`` scores of each row, ascending; -inf where a row has fewer."""
-    lengths = np.diff(scores.offsets)
-    width = max(int(lengths.max(initial=0)), 1)
-    if len(lengths) and (lengths == width).all():
-        table = scores.scores.reshape(-1, width)
-    else:
-        table = np.full((len(lengths), width), -np.inf, np.float32)
-        table[np.arange(width) < lengths[:, None]] = scores.scores
-    if width > count:
-        table = np.partition(table, width - count, axis=1)[:, width - count :]
-    return np.sort(table, axis=1)
 
 
 def _warnings(found: Look, picks: _Picks, top_k: int) -> Iterator[Warning]:

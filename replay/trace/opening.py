@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from replay.trace.check import Frame, Report, Reports
-from replay.trace.chunk import Windows, join
+from replay.trace.chunk import Windows
 from replay.trace.columns import Block
 from replay.trace.fields import FILE
 from replay.trace.file import TableInfo, open_table
+from replay.trace.gather import join
 from replay.trace.meta import Meta
 from replay.trace.stream import TableStream
 

@@ -17,10 +17,11 @@ import numpy as np
 from replay.errors import InputError, nearest
 from replay.schema import TRACE
 from replay.trace.check import Frame, Report, Reports
-from replay.trace.chunk import Chunk, Windows, fill, ranges
+from replay.trace.chunk import Chunk, Windows, ranges
 from replay.trace.cover import check_windows
 from replay.trace.failure import refuse
 from replay.trace.file import TableInfo
+from replay.trace.gather import fill
 from replay.trace.meta import Meta, read_meta
 from replay.trace.opening import (
     check_classes,
@@ -31,6 +32,8 @@ from replay.trace.opening import (
     read_windows,
 )
 from replay.trace.stream import TableStream
+
+_WHOLE = ("windows", "experts")
 
 
 @dataclass
@@ -82,7 +85,8 @@ class Trace:
         Parameters
         ----------
         tables : collection of str
-            The tables to read; each has to be there.
+            The tables to read; each has to be there. ``windows`` and ``experts`` are held whole (``windows``,
+            ``sizes``, ``classes``) and left out here.
         columns : mapping of str to collection of str, optional
             Optional columns to read besides the required ones: ``{"selections": ("weights",)}``. Those that
             the trace lacks are left out. Of every other table all declared columns are read.
@@ -104,7 +108,7 @@ class Trace:
         for name in tables:
             self.need(name)
         streams = {}
-        for name in (each for each in TRACE if each in tables):
+        for name in (each for each in TRACE if each in tables and each not in _WHOLE):
             skip = self.windows.prefill if name in decode_only else None
             report = Report(str(self.tables[name].path), name, refuse)
             names = self._columns(name, columns)

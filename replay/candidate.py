@@ -1,0 +1,214 @@
+"""The candidates of a comparison: which policies can run, and the lanes that play them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replay import retain
+from replay.bound import Bound
+from replay.clock import Clock
+from replay.curve import Point
+from replay.errors import InputError
+from replay.lane import Lane, Shape
+from replay.ledger import Tally
+from replay.play import Entry
+from replay.policy import lacking
+from replay.resolve import Resolved, identity, resolve
+from replay.semantics import Routes, Semantics
+from replay.spec import PolicySpec, declaration, parse_all
+from replay.timing import ClockParams
+from replay.trace import Trace
+
+DEFAULT_SPECS = (
+    "none+lru",
+    "unpert1+lru",
+    "unpert1+decode2q",
+    "unpert0+lru",
+    "unpert0+decode2q",
+    "route:p=1+lru",
+    "route:p=1+decode2q",
+)
+"""What is compared where no policy is named."""
+
+FORESEEING = ("oracle", "belady", "belady-bypass", "belady-n")
+"""Policies that know the recorded future, which other routes would change."""
+
+
+@dataclass
+class Row:
+    """One row of a comparison: a policy under one kind of routes, or the recording itself.
+
+    Attributes
+    ----------
+    text : str
+        The spec as given, or ``recorded``.
+    routes : str
+    tokens : int64[windows]
+        Committed tokens of each window: what "per token" divides by.
+    tally : Tally
+    """
+
+    text: str
+    routes: str
+    tokens: NDArray[np.int64]
+    tally: Tally
+
+
+@dataclass
+class Candidate(Row):
+    """A policy with its lanes.
+
+    Attributes
+    ----------
+    policy : Resolved
+    entry : Entry
+        The lane at the run's bound.
+    points : list of Point
+        The same policy at other capacities.
+    """
+
+    policy: Resolved
+    entry: Entry
+    points: list[Point] = field(default_factory=list)
+
+
+def refusal(spec: PolicySpec, routes: Routes, trace: Trace, bound: Bound) -> str | None:
+    """Why a policy cannot run on a trace under some routes, or None where it can."""
+    tables = trace.tables
+    for part in spec.parts:
+        policy = declaration(part.name)
+        reason = lacking(policy, tables, _dense(trace, "candidates"))
+        if reason is not None:
+            return (
+                f"{part.name} {reason}, which {trace.path} lacks; `replay policies TRACE` lists what it has"
+            )
+        if bound.bytes is not None and not policy.by_bytes:
+            return f"{part.name} is not defined under a byte budget; give --slots"
+        if routes.kind != "recorded" and part.name in FORESEEING:
+            return f"{part.name} knows the recorded future, which {routes.kind} routes change; use --routes recorded"
+    return _routes_refusal(spec, routes, trace)
+
+
+def _dense(trace: Trace, table: str) -> bool:
+    info = trace.tables.get(table)
+    return info is None or "experts" not in info.columns
+
+
+def _routes_refusal(spec: PolicySpec, routes: Routes, trace: Trace) -> str | None:
+    """Why some routes cannot be followed, or None."""
+    if spec.router is not None and routes.kind != "rerouted":
+        return "router settings are read only with --routes rerouted; leave the part out"
+    if routes.kind in ("rerouted", "cacheprior") and not trace.has("router_scores"):
+        return f"--routes {routes.text} needs the table router_scores, which {trace.path} lacks"
+    if routes.kind == "cacheprior" and not _dense(trace, "router_scores"):
+        return "--routes cacheprior needs full score rows; this trace's router_scores are sparse"
+    if routes.kind == "predicted" and spec.read_ahead.name not in ("unpert1", "unpert0", "route"):
+        return "--routes predicted needs a ranked read-ahead policy: unpert1, unpert0 or route"
+    return None
+
+
+def choose(
+    trace: Trace, texts: Sequence[str], routes: Sequence[Routes], bound: Bound, skip: bool
+) -> tuple[list[tuple[PolicySpec, Routes]], list[str]]:
+    """The specs to run, under which routes, and what was left out and why.
+
+    Raises
+    ------
+    InputError
+        A named policy cannot run and ``skip`` is not set, or none is left.
+    """
+    chosen, left = [], []
+    specs = parse_all(texts or DEFAULT_SPECS)
+    for kind in routes:
+        for spec in specs:
+            reason = refusal(spec, kind, trace, bound)
+            if reason is None:
+                chosen.append((spec, kind))
+            elif skip or not texts:
+                left.append(f"left out {spec.text}: {reason}")
+            else:
+                raise InputError(f"policy {spec.text}: {reason}; or leave it out with --skip")
+    if not chosen:
+        raise InputError(f"no policy is left to run: {left[0]}")
+    return chosen, left
+
+
+def _retention(
+    trace: Trace, spec: PolicySpec, drafts: Any
+) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+    """Rows that count and committed tokens of every window, under a spec's draft retention."""
+    windows = trace.windows
+    if drafts is None:
+        return None, (~windows.prefill).astype(np.int64)
+    policy = retain.from_parts(spec.retention)
+    tokens = retain.committed(windows.rows, windows.prefill, drafts, policy)
+    if not spec.retention:
+        return None, tokens
+    retain.require_recorded(
+        policy,
+        retain.recorded_retention(trace.meta.policy, trace.meta.engine),
+        int(windows.rows.max(initial=1)) - 1,
+    )
+    return retain.rows_used(windows.rows, drafts, policy), tokens
+
+
+@dataclass
+class Builder:
+    """Makes the lanes of a comparison; those that must give the same counts share one.
+
+    Attributes
+    ----------
+    trace : Trace
+    bound : Bound
+    semantics : Semantics
+    clock : ClockParams or None
+    keep_reads : bool
+    """
+
+    trace: Trace
+    bound: Bound
+    semantics: Semantics
+    clock: ClockParams | None
+    keep_reads: bool = False
+
+    def __post_init__(self) -> None:
+        self.shape = Shape.of(self.trace)
+        self.drafts = retain.read_drafts(self.trace) if self.trace.has("drafts") else None
+        self._shared: dict[Hashable, Entry] = {}
+        self._views: dict[bytes, NDArray[np.int64]] = {}
+
+    def candidate(self, spec: PolicySpec, routes: Routes, grid: Sequence[float]) -> Candidate:
+        """A policy's lanes at the bound and over the grid (factors of the bound)."""
+        policy = resolve(spec, self.trace.meta)
+        used, tokens = _retention(self.trace, spec, self.drafts)
+        if used is not None:
+            used = self._views.setdefault(used.tobytes(), used)
+        main = self.entry(policy, routes, used, self.bound, True)
+        one = Candidate(spec.text, routes.text, tokens, main.tally, policy, main)
+        for factor in grid:
+            at = self.bound.scaled(factor)
+            same = (at.slots, at.bytes) == (self.bound.slots, self.bound.bytes)
+            one.points.append(Point(at, main if same else self.entry(policy, routes, used, at, False)))
+        return one
+
+    def entry(
+        self, policy: Resolved, routes: Routes, used: NDArray[np.int64] | None, at: Bound, main: bool
+    ) -> Entry:
+        """The lane of a policy at one capacity; the main one has the clock and keeps windows and reads."""
+        key = (identity(policy, routes.kind == "rerouted"), routes, id(used), at.slots, at.bytes, main)
+        if key not in self._shared:
+            timed, trace = main and self.clock is not None, self.trace
+            plan = at.plan(trace.classes, self.semantics.scope == "layer")
+            lane = Lane(self.shape, plan, policy, self.semantics, routes, used, log=timed)
+            name = f"{policy.spec.text} ({routes.text})"
+            tally = Tally(name, self.shape.layers, self.semantics.warm, timed, main)
+            clock = None
+            if main and self.clock is not None:
+                clock = Clock(self.clock, trace.sizes, split=self.semantics.split)
+            self._shared[key] = Entry(lane, tally, clock, self.keep_reads and main)
+        return self._shared[key]
