@@ -60,7 +60,8 @@ class Bound:
     def plan(self, classes: NDArray[np.uint8], by_layer: bool) -> Plan:
         """Cut the bound into parts (see :class:`replay.arena.Plan`)."""
         if self.slots is None:
-            return plan_bytes(*classes.shape, self.bytes or 0, by_layer)
+            layers, experts = classes.shape
+            return plan_bytes(layers, experts, self.bytes or 0, by_layer)
         return plan_slots(classes, np.array(self.slots, np.int64), by_layer)
 
 

@@ -82,6 +82,18 @@ def unions(row_start, rows_used, pick_offsets, picks, layers, experts):
     return offsets, wants[:at].copy()
 
 
+def wanted(
+    chunk: Chunk, rows_used: NDArray[np.int64], layers: int, experts: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Unique experts of every event of a chunk; see :func:`unions`."""
+    lists = chunk.selections
+    assert lists is not None, "the pass reads the selections"
+    found: tuple[NDArray[np.int64], NDArray[np.int32]] = unions(
+        chunk.row_start, rows_used, lists.offsets, lists.values, layers, experts
+    )
+    return found
+
+
 @dataclass(frozen=True)
 class Demand:
     """What a run asks of a chunk's scores: the most picks and the largest boost of any of its policies."""
@@ -143,10 +155,9 @@ class Prepared:
         rows = np.diff(chunk.row_start) if rows_used is None else rows_used
         key = rows.tobytes()
         if key not in self._views:
+            offsets, wants = wanted(chunk, rows, self.layers, self.experts)
             lists = chunk.selections
-            offsets, wants = unions(
-                chunk.row_start, rows, lists.offsets, lists.values, self.layers, self.experts
-            )
+            assert lists is not None
             self._views[key] = Events(
                 chunk.row_start, rows, self.prefill, lists.offsets, lists.values, offsets, wants, _NO_I64
             )

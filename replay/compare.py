@@ -109,7 +109,8 @@ def compare(
         "baseline": base.text,
         "policies": [{"policy": c.text, "routes": c.routes, "resolved": c.policy.describe()} for c in found],
         "same_by_construction": [
-            list(group) for group in same_by_construction([c.policy for c in found if c.routes == found[0].routes])
+            list(group)
+            for group in same_by_construction([c.policy for c in found if c.routes == found[0].routes])
         ],
         "denominators": {"tokens": {c.text: int(c.tokens[semantics.warm :].sum()) for c in found}},
         "left_out": left,

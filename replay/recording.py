@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from replay.chunk import unions
+from replay.chunk import wanted
 from replay.engine.frame import COUNTERS, HITS, LOOKUPS
 from replay.errors import InputError
 from replay.ledger import Tally
@@ -48,10 +48,7 @@ def recorded_tally(trace: Trace, warm: int = 0) -> Tally | None:
         account = account_recorded(
             chunk.tables["reads"], chunk.w0, chunk.w1, meta.layers, chunk.tables.get("timing")
         )
-        lists = chunk.selections
-        offsets, _ = unions(
-            chunk.row_start, np.diff(chunk.row_start), lists.offsets, lists.values, meta.layers, meta.experts
-        )
+        offsets, _ = wanted(chunk, np.diff(chunk.row_start), meta.layers, meta.experts)
         counts = np.zeros((windows * meta.layers, len(COUNTERS)), np.int64)
         for name in READ_COUNTS:
             if name in COUNTERS:

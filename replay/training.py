@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.chunk import unions
+from replay.chunk import wanted
 from replay.errors import InputError
 from replay.evict import Training
 from replay.lane import Lane
@@ -45,8 +45,7 @@ def event_counts(trace: Trace, sessions: tuple[int, int] | None) -> NDArray[np.i
     counts = np.zeros(meta.layers * meta.experts, np.int64)
     for chunk in trace.chunks({"selections"}):
         rows = np.where(chosen[chunk.w0 : chunk.w1], np.diff(chunk.row_start), 0)
-        lists = chunk.selections
-        offsets, wants = unions(chunk.row_start, rows, lists.offsets, lists.values, meta.layers, meta.experts)
+        offsets, wants = wanted(chunk, rows, meta.layers, meta.experts)
         layer = np.repeat(np.arange(len(offsets) - 1) % meta.layers, np.diff(offsets))
         counts += np.bincount(layer * meta.experts + wants, minlength=len(counts))
     return counts

@@ -29,7 +29,7 @@ def compare(
     start: flags.Start = "cold",
     prefill: flags.Prefill = "demand",
     prompt_hot: flags.PromptHot = None,
-    routes: flags.Routes = None,
+    routes: flags.RouteKinds = None,
     grid: Annotated[
         str, typer.Option("--grid", help="Capacities of the curves, as factors of the bound.")
     ] = ("0.25,0.5,0.75,1,1.5,2"),

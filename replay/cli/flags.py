@@ -51,7 +51,7 @@ PromptHot = Annotated[
     int | None,
     typer.Option("--prompt-hot", metavar="N", help="Spare the N most recent residents in prefill."),
 ]
-Routes = Annotated[
+RouteKinds = Annotated[
     list[str] | None,
     typer.Option(
         "--routes",
