@@ -73,7 +73,9 @@ def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Rout
     s[fr.CELL] = fr.SEQUENTIAL if semantics.cell == "sequential" else fr.ATOMIC
     s[fr.ORDER] = fr.BY_ROWS if semantics.order == "rows" else fr.BY_ID
     s[fr.SPLIT], s[fr.SCOPE] = semantics.split, semantics.scope == "layer"
-X    s[fr.PROMPT_HOT] = -1 if semantics.prompt_hot is None else semantics.prompt_hot
+    cap = semantics.stream
+    s[fr.STREAM] = fr.STREAM_OFF if cap is None else fr.STREAM_DEFAULT if cap == ENGINE_CAPS else cap
+    s[fr.PROMPT_HOT] = -1 if semantics.prompt_hot is None else semantics.prompt_hot
     s[fr.READ_AHEAD] = fr.NOTHING
     if policy.ranking is not None:
         rank = policy.ranking

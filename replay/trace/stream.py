@@ -82,12 +82,16 @@ class TableStream:
         """Read batches of rows, the next one always in the making while one is worked on."""
         file = open_parquet(self.info.path, self.info.metadata)
         batches = file.iter_batches(self._batch_rows(), columns=list(self.names))
-        with ThreadPoolExecutor(1) as pool:
+        pool = ThreadPoolExecutor(1)
+        try:
             ahead = pool.submit(next, batches, None)
             while (batch := ahead.result()) is not None:
                 ahead = pool.submit(next, batches, None)
                 if batch.num_rows:
                     yield batch
+        finally:
+            # never wait: the garbage collector may be what closes this, in a thread that must not join another
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _batch_rows(self) -> int:
         """Rows of a batch, from the longest lists that the table may have (the footer is not trusted)."""
