@@ -91,7 +91,8 @@ def usable(seed: int) -> Case | None:
         return None
     if isinstance(case.options.budget, dict) or (case.options.start == "recorded" and not case.trace.residents):
         return None
-    if not sessions_exist(case):
+    scored = any(scores is not None for scores in case.trace.router_scores.values())
+    if not sessions_exist(case) or (case.options.routes != "recorded" and not scored):
         return None
     if case.trace.has_candidates and not case.trace.candidates:
         return None
