@@ -1,6 +1,7 @@
 """The trace reader: every way a table may be stored gives the same arrays; chunks are whole windows."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,14 @@ import pytest
 from raw_trace import EXPERTS, LAYERS, ROWS, TOP_K, Raw, entry, healthy
 
 from replay.errors import InputError
-from replay.trace import Chunk, Trace, open_trace
+from replay.trace import Chunk, Scores, Trace, open_trace
+from replay.trace import stream as stream_module
+from replay.trace.check import Reports
+from replay.trace.failure import refuse
+from replay.trace.file import open_parquet
 from replay.trace.half import widen
+from replay.trace.reach import past_end
+from replay.trace.stream import TableStream
 
 TABLES = ("selections", "candidates", "router_scores", "residents", "counters", "reads", "timing", "drafts")
 COLUMNS = {"selections": ("weights", "outcome")}
@@ -363,6 +370,30 @@ def test_the_hash_is_compared_only_when_asked(tmp_path: Path) -> None:
     assert len(chunks(open_trace(folder, verify=False))) == 1
 
 
+def test_ending_a_stream_does_not_wait_for_its_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The garbage collector may end a half-read stream in any thread; waiting there for another can lock up."""
+    trace = open_trace(healthy().write(tmp_path / "trace"))
+    info = trace.tables["selections"]
+    released = threading.Event()
+
+    class Slow:
+        def iter_batches(self, *_: Any, **__: Any) -> Iterator[pa.RecordBatch]:
+            yield from open_parquet(info.path).iter_batches()
+            released.wait(60)
+
+    monkeypatch.setattr(stream_module, "open_parquet", lambda *_: Slow())
+    stream = TableStream(info, info.columns, trace.frame, Reports(refuse).of(info.path, "selections"))
+    assert stream.take(1)
+    ending = threading.Thread(target=stream.close)
+    ending.start()
+    ending.join(20)
+    waited = ending.is_alive()
+    released.set()
+    assert not waited
+
+
 RECORDED = ("e256-moce", "e64-gen", "e64-moce", "e64-plain", "e64-spec")
 
 
@@ -387,3 +418,22 @@ def test_selected_probabilities_of_a_public_trace(shared: Path) -> None:
     parts = list(trace.chunks(["selections"], COLUMNS))
     assert sum(len(part.weights) for part in parts if part.weights is not None) == 178_008 * 4
     assert trace.windows.prefill.sum() == 0 and len(set(trace.windows.session.tolist())) == 22
+
+
+def test_what_might_lie_past_a_sparse_rows_end() -> None:
+    """Against the definition: some score of an unrecorded expert, no higher than the last, changes the picks."""
+    rng = np.random.default_rng(4)
+    rows = [np.sort(rng.integers(-6, 6, rng.integers(0, 9)))[::-1] / 4 for _ in range(3000)]
+    offsets = np.cumsum([0, *[len(row) for row in rows]])
+    flat_scores = np.concatenate(rows).astype(np.float32)
+    zeros = np.zeros(len(rows), np.int64)
+    scores = Scores(zeros, zeros, zeros, None, offsets, flat_scores, np.zeros(len(flat_scores), np.int32))
+    for k, margin in ((1, 0.0), (3, 0.0), (3, 0.5), (5, 0.85)):
+        found = past_end(scores, 8, k, margin)
+        for row, past in zip(rows, found.tolist(), strict=True):
+            exact = len(row) == 8 or (len(row) >= k and (margin == 0 or row[-1] + margin < row[k - 1]))
+            assert past != exact, (row, k, margin)
+    bonus = np.where(np.arange(len(rows)) % 2, 1.7, 0.85)
+    mixed = past_end(scores, 8, 3, bonus)
+    np.testing.assert_array_equal(mixed[1::2], past_end(scores, 8, 3, 1.7)[1::2])
+    np.testing.assert_array_equal(mixed[::2], past_end(scores, 8, 3, 0.85)[::2])

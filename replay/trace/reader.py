@@ -114,13 +114,17 @@ class Trace:
             names = self._columns(name, columns)
             streams[name] = TableStream(self.tables[name], names, self.frame, report, skip)
         cells = self.meta.layers * self.meta.experts
-        for first, stop in ranges(self.windows.rows, streams, cells, max_rows, max_windows):
-            chunk = Chunk(first, stop, np.concatenate([[0], np.cumsum(self.windows.rows[first:stop])]))
-            for name, stream in streams.items():
-                parts = stream.take(stop)
-                check_windows(parts, name, self.frame, first, stop, stream.report)
-                fill(chunk, name, parts, stream.names)
-            yield chunk
+        try:
+            for first, stop in ranges(self.windows.rows, streams, cells, max_rows, max_windows):
+                chunk = Chunk(first, stop, np.concatenate([[0], np.cumsum(self.windows.rows[first:stop])]))
+                for name, stream in streams.items():
+                    parts = stream.take(stop)
+                    check_windows(parts, name, self.frame, first, stop, stream.report)
+                    fill(chunk, name, parts, stream.names)
+                yield chunk
+        finally:
+            for stream in streams.values():
+                stream.close()
 
     def need(self, table: str) -> None:
         """Refuse to go on without a table.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -59,7 +59,7 @@ class TableStream:
         self._waiting: Block | None = None
         self._start = 0
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Generator[Block]:
         """Read the table from its start, in blocks that passed the checks of single rows."""
         first = 0
         try:
@@ -113,6 +113,10 @@ class TableStream:
         self.sound &= report.counts.total() == before
         if block.rows and block.table.name in CONTENTS:
             CONTENTS[block.table.name](block, frame, report)
+
+    def close(self) -> None:
+        """Stop reading, wherever it stands."""
+        self._blocks.close()
 
     def drain(self) -> None:
         """Read what is left, for its checks."""
