@@ -28,6 +28,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("compare", "replay.cli.compare", "compare"),
     ("cut", "replay.cli.cut", "cut"),
     ("drafts", "replay.cli.drafts", "drafts"),
+    ("fidelity", "replay.cli.fidelity", "fidelity"),
     ("info", "replay.cli.info", "info"),
     ("policies", "replay.cli.policies", "policies"),
     ("query", "replay.cli.query", "query"),

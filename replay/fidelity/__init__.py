@@ -1,0 +1,6 @@
+"""Replay fidelity (semantics 8): the recorded policy, replayed and held against what was recorded."""
+
+from replay.fidelity.check import Fidelity, Total, check_fidelity
+from replay.fidelity.sides import Difference
+
+__all__ = ["Difference", "Fidelity", "Total", "check_fidelity"]
