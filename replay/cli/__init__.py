@@ -29,6 +29,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("cut", "replay.cli.cut", "cut"),
     ("drafts", "replay.cli.drafts", "drafts"),
     ("fidelity", "replay.cli.fidelity", "fidelity"),
+    ("import", "replay.cli.import_", "import_"),
     ("info", "replay.cli.info", "info"),
     ("policies", "replay.cli.policies", "policies"),
     ("query", "replay.cli.query", "query"),
