@@ -11,13 +11,13 @@ from replay.errors import InputError
 from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
 from replay.timing import PARAMETERS, load_clock
 from replay.trace import open_trace
-from tests.slow.arena import ArenaTooSmall
-from tests.slow.clock import COUNTS as TIMES
-from tests.slow.clock import clock_slow
-from tests.slow.make import Case, draw_case, write
-from tests.slow.result import COUNTERS
-from tests.slow.twin import replay_slow
-from tests.test_engine_twin import spec_text
+from slow.arena import ArenaTooSmall
+from slow.clock import COUNTS as TIMES
+from slow.clock import clock_slow
+from slow.make import Case, draw_case, write
+from slow.result import COUNTERS
+from slow.twin import replay_slow
+from test_engine_twin import spec_text
 
 CASES = int(os.environ.get("REPLAY_COMPARE_CASES", "120"))
 

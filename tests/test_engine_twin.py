@@ -15,12 +15,12 @@ from replay.policy import show_value
 from replay.resolve import resolve
 from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
 from replay.spec import declaration, parse
-from tests.slow import evict as slow_evict
-from tests.slow.arena import ArenaTooSmall
-from tests.slow.make import Case, draw_case
-from tests.slow.result import COUNTERS as SLOW_COUNTERS
-from tests.slow.trace import SlowTrace
-from tests.slow.twin import replay_slow
+from slow import evict as slow_evict
+from slow.arena import ArenaTooSmall
+from slow.make import Case, draw_case
+from slow.result import COUNTERS as SLOW_COUNTERS
+from slow.trace import SlowTrace
+from slow.twin import replay_slow
 
 CASES = int(os.environ.get("REPLAY_TWIN_CASES", "600"))
 
