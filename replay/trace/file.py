@@ -155,10 +155,12 @@ def brief(problem: BaseException) -> str:
 def _whole(path: Path, report: Report) -> bool:
     """Check that a file is there and begins and ends as Parquet does."""
     again = "copy or record the table again"
-    if not path.is_file():
-        report.one("table-missing", "", "the file that trace.json names", "none", "copy it, or record again")
-        return False
     try:
+        if not path.is_file():
+            report.one(
+                "table-missing", "", "the file that trace.json names", "none", "copy it, or record again"
+            )
+            return False
         with path.open("rb") as handle:
             head = handle.read(4)
             size = handle.seek(0, os.SEEK_END)
