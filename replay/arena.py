@@ -51,7 +51,10 @@ USES = 22  # address of the table: key number -> events that wanted it
 PARTS, PART_COUNT = 23, 24
 BYTES_BOUND = 25  # 1: the bound is a byte budget
 SEED = 26  # state of the policy's random numbers
+TALLY = 27  # address of the window's counters by layer, TALLY_WORDS each
+LOGGED = 28  # rows of the event log
 HEADER = 64
+TALLY_WORDS = 16
 
 # -- part
 CAPACITY = 2  # slots (nominal), or slots that the byte budget can ever need
@@ -212,6 +215,7 @@ def build(
     key_at, at = at, at + KEY_SIZE * keys
     slot_of_at, at = at, at + keys
     uses_at, at = at, at + keys
+    tally_at, at = at, at + TALLY_WORDS * layers
     heap_at = at + np.concatenate(([0], np.cumsum(slots)[:-1]))
     at += int(slots.sum())
     extra_at = at + np.concatenate(([0], np.cumsum(extra)[:-1]))
@@ -227,6 +231,7 @@ def build(
         parts,
     )
     m[[OLD, NEW, OLD_GENERATION, NEW_GENERATION]] = limbo_at, limbo_at + experts, -1, -1
+    m[TALLY] = tally_at
     m[BYTES_BOUND], m[SEED] = int(plan.by_bytes), seed
     m[slot_of_at : slot_of_at + keys] = -1
     for lists in (part_at, spec_at + 2 * np.arange(layers)):

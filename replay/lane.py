@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import replay.engine.frame as fr
-from replay.arena import Plan, build
+from replay.arena import LOGGED, Plan, build
 from replay.chunk import Demand, Prepared, no_guesses
 from replay.engine.loop import run_chunk, start_layer
 from replay.evict import load as load_eviction
@@ -149,7 +149,7 @@ class Lane:
         self.memory = build(plan, shape.sizes, self.steps.words(plan, shape, options))
         self.steps.setup(self.memory, options)
         self.settings = _settings(shape, policy, semantics, routes)
-        self.settings[fr.LOGGING] = log
+        self.logging = log
         self.rates = _rates(policy, routes, shape.layers)
         self.got, self.residents = got, residents
         self.failure: Failure | None = None
@@ -206,8 +206,8 @@ class Lane:
         if stopped:
             self.failure = Failure(*(int(x) for x in out.failure[fr.FAIL_WINDOW :]))
             return None
-        if out.filled[0] > len(out.log) > 0:
-            raise AssertionError("event log overflow")
+        if self.logging:
+            out = out._replace(log=out.log[: self.memory[LOGGED]])
         return out
 
     def notes(self) -> list[str]:
@@ -253,12 +253,12 @@ class Lane:
         sequential = self.semantics.cell == "sequential"
         lookups = len(events.picks) if sequential else len(events.wants)
         rows = len(events.pick_offsets) - 1
-        log = self._log_room(events, guesses, windows) if self.settings[fr.LOGGING] else 0
+        log = self._log_room(events, guesses, windows) if self.logging else 0
         return fr.Output(
             counts=np.zeros((cells, len(fr.COUNTERS)), np.int64),
             peaks=np.zeros((windows, 2), np.int64),
             log=np.empty((log, 2), np.int64),
-            filled=np.zeros(2, np.int64),
+            looked=np.zeros(1, np.int64),
             got=np.zeros(lookups if self.got else 0, np.uint8),
             residents=np.zeros((cells if self.residents else 0, self.shape.experts), np.uint8),
             given_up=np.full(rows if self.settings[fr.ROUTES] == fr.REROUTED else 0, np.nan, np.float32),

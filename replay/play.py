@@ -55,8 +55,7 @@ class Entry:
         account = None
         if self.clock is not None:
             first, last = prepared.first_window, prepared.first_window + len(prepared.prefill)
-            log = out.log[: out.filled[0]]
-            account = self.clock.step(log, first, last, timing, reads=self.keep_reads)
+            account = self.clock.step(out.log, first, last, timing, reads=self.keep_reads)
             if account.reads is not None:
                 self.reads.append(account.reads)
         self.tally.add(prepared.first_window, prepared.prefill, out.counts, out.peaks, account)

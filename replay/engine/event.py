@@ -7,7 +7,7 @@ import numpy as np
 import replay.arena as ar
 import replay.engine.frame as fr
 from replay.engine.guess import rank_row
-from replay.engine.move import hit, load, retire_layer, trim
+from replay.engine.move import count, hit, load, retire_layer, trim
 from replay.jit import inline
 
 
@@ -75,7 +75,7 @@ def mass_given_up(chosen, got, router, work):
 
 
 @inline
-def new_occurrences(m, w, layer, row, events, router, settings, rates, work, out):
+def new_occurrences(m, w, layer, events, router, settings, rates, work, given_up):
     """Picks of routes that are not the recorded ones, row-major and rank order; returns how many.
 
     A row without the scores that its routes need keeps its recorded picks. Picks that the recorded row holds too
@@ -101,18 +101,18 @@ def new_occurrences(m, w, layer, row, events, router, settings, rates, work, out
                 for i in range(got):
                     work.occurrence[n] = router.ids[work.place[i]]
                     n += 1
-                if out.given_up.shape[0] > 0 and got > 0:
-                    out.given_up[at] = mass_given_up(chosen, got, router, work)
+                if given_up.shape[0] > 0 and got > 0:
+                    given_up[at] = mass_given_up(chosen, got, router, work)
         if not known:
             for i in range(low_pick, high_pick):
                 work.occurrence[n] = events.picks[i]
                 n += 1
             continue
-        out.counts[row, fr.PICKS_MADE] += n - start
+        count(m, layer, fr.PICKS_MADE, n - start)
         for i in range(start, n):
             for j in range(low_pick, high_pick):
                 if events.picks[j] == work.occurrence[i]:
-                    out.counts[row, fr.PICKS_KEPT] += 1
+                    count(m, layer, fr.PICKS_KEPT, 1)
     return n
 
 
@@ -121,13 +121,13 @@ def unique(work, n):
     """Unique ids of the first ``n`` occurrences, ascending, into ``work.wants``; returns how many."""
     work.stamp[0] += 1
     stamp = work.stamp[0]
-    count = np.int64(0)
+    found = np.int64(0)
     for i in range(n):
         e = work.occurrence[i]
         if work.mark[e] != stamp:
             work.mark[e] = stamp
-            count = insert_id(work.wants, count, e)
-    return count
+            found = insert_id(work.wants, found, e)
+    return found
 
 
 @inline
@@ -135,32 +135,32 @@ def last_order(work, n):
     """Unique ids of ``n`` occurrences in the order of their last one, into ``work.order``; returns how many."""
     work.stamp[0] += 1
     stamp = work.stamp[0]
-    count = np.int64(0)
+    found = np.int64(0)
     for i in range(n - 1, -1, -1):
         e = work.occurrence[i]
         if work.mark[e] != stamp:
             work.mark[e] = stamp
-            work.order[count] = e
-            count += 1
-    for i in range(count // 2):
-        work.order[i], work.order[count - 1 - i] = work.order[count - 1 - i], work.order[i]
-    return count
+            work.order[found] = e
+            found += 1
+    for i in range(found // 2):
+        work.order[i], work.order[found - 1 - i] = work.order[found - 1 - i], work.order[i]
+    return found
 
 
 @inline
-def fail(m, out, window, layer, number, base, wants, low, high):
+def fail(m, failure, window, layer, number, base, wants, low, high):
     """Record why the replay stops: the arena cannot hold one event."""
     p = m[m[ar.KEYS] + ar.KEY_SIZE * number + ar.KEY_PART]
     needed = np.int64(0)
     for i in range(low, high):
         if m[m[ar.KEYS] + ar.KEY_SIZE * (base + wants[i]) + ar.KEY_PART] == p:
             needed += 1
-    out.failure[fr.FAILED] = 1
-    out.failure[fr.FAIL_WINDOW] = window
-    out.failure[fr.FAIL_LAYER] = layer
-    out.failure[fr.FAIL_CLASS] = m[p + ar.CLASS]
-    out.failure[fr.FAIL_SLOTS] = (m[p + ar.FRESH] - m[p + ar.FIRST]) // ar.SLOT
-    out.failure[fr.FAIL_NEEDED] = needed
+    failure[fr.FAILED] = 1
+    failure[fr.FAIL_WINDOW] = window
+    failure[fr.FAIL_LAYER] = layer
+    failure[fr.FAIL_CLASS] = m[p + ar.CLASS]
+    failure[fr.FAIL_SLOTS] = (m[p + ar.FRESH] - m[p + ar.FIRST]) // ar.SLOT
+    failure[fr.FAIL_NEEDED] = needed
 
 
 @inline
@@ -176,10 +176,8 @@ def pin_present(m, base, wants, low, high):
 
 
 @inline
-def play_atomic(m, layer, first_row, wants, low, high, experts, logging, keep, out, enter, claim, victim):
+def play_atomic(m, rows, layer, wants, low, high, base, got, enter, claim, victim):
     """Hits, then misses, each ascending (order ``id``). Returns the id that found no slot, or -1."""
-    row = first_row + layer
-    base = layer * experts
     table = m[ar.SLOT_OF] + base
     missing = np.int64(0)
     for i in range(low, high):
@@ -187,108 +185,118 @@ def play_atomic(m, layer, first_row, wants, low, high, experts, logging, keep, o
         if s < 0:
             missing += 1
             continue
-        outcome = hit(m, s, row, logging, out, enter, claim)
-        if keep:
-            out.got[i] = outcome
+        outcome = hit(m, rows, s, layer, enter, claim)
+        if i < got.shape[0]:
+            got[i] = outcome
     if missing > 0:
         for i in range(low, high):
-            if m[table + wants[i]] >= 0:
-                continue
-            if load(m, base + wants[i], layer, first_row, logging, out, enter, victim) == -1:
+            if m[table + wants[i]] < 0 and load(m, rows, base + wants[i], layer, enter, victim) == -1:
                 return np.int64(wants[i])
     return np.int64(-1)
 
 
 @inline
-def play_in_order(m, layer, first_row, count, experts, logging, out, work, enter, claim, victim):
-    """Claims and loads in one pass over ``work.order`` (order ``rows``). Returns the id without a slot, or -1."""
-    base = layer * experts
+def play_in_order(m, rows, layer, order, count, base, enter, claim, victim):
+    """Claims and loads in one pass over ``order`` (order ``rows``). Returns the id without a slot, or -1."""
     for i in range(count):
-        e = work.order[i]
+        e = order[i]
         s = m[m[ar.SLOT_OF] + base + e]
         if s >= 0:
-            hit(m, s, first_row + layer, logging, out, enter, claim)
-        elif load(m, base + e, layer, first_row, logging, out, enter, victim) == -1:
+            hit(m, rows, s, layer, enter, claim)
+        elif load(m, rows, base + e, layer, enter, victim) == -1:
             return np.int64(e)
     return np.int64(-1)
 
 
 @inline
-def play_sequential(m, layer, first_row, count, experts, logging, keep, at, out, work, enter, claim, victim):
+def play_sequential(m, rows, layer, occurrence, lookups, base, got, at, enter, claim, victim):
     """Every occurrence is a lookup of its own; nothing is pinned. Returns the id without a slot, or -1."""
-    base = layer * experts
-    for i in range(count):
-        e = work.occurrence[i]
+    for i in range(lookups):
+        e = occurrence[i]
         s = m[m[ar.SLOT_OF] + base + e]
         m[ar.NOW] += 1
         outcome = 0
         if s >= 0:
-            outcome = hit(m, s, first_row + layer, logging, out, enter, claim)
+            outcome = hit(m, rows, s, layer, enter, claim)
         elif m[m[ar.KEYS] + ar.KEY_SIZE * (base + e) + ar.TRANSIENT] == m[ar.EVENT]:
-            out.counts[first_row + layer, fr.HITS] += 1
+            count(m, layer, fr.HITS, 1)
             outcome = 1
         else:
-            s = load(m, base + e, layer, first_row, logging, out, enter, victim)
+            s = load(m, rows, base + e, layer, enter, victim)
             if s == -1:
                 return np.int64(e)
             if m[ar.BYTES_BOUND]:
                 trim(m, m[s + ar.OF_PART], victim)
-        if keep:
-            out.got[at + i] = outcome
+        if at + i < got.shape[0]:
+            got[at + i] = outcome
     return np.int64(-1)
 
 
 @inline
-def event(m, w, layer, settings, rates, events, router, work, out, enter, claim, victim):
-    """One event, steps 1 to 5. Returns False where the arena cannot hold it."""
-    layers, experts, logging = settings[fr.LAYERS], settings[fr.EXPERTS], settings[fr.LOGGING]
-    first_row = w * layers
-    row = first_row + layer
-    base = layer * experts
-    rerouted = settings[fr.ROUTES] != fr.RECORDED
-    sequential = settings[fr.CELL] == fr.SEQUENTIAL
-    by_rows = settings[fr.ORDER] == fr.BY_ROWS
-    keep = out.got.shape[0] > 0
-    count = np.int64(0)
-    if rerouted:
-        count = new_occurrences(m, w, layer, row, events, router, settings, rates, work, out)
-        wants, low, high = work.wants, np.int64(0), unique(work, count)
-    else:
-        if sequential or by_rows:
-            count = recorded_occurrences(w, layer, layers, events, work)
-        wants, low, high = events.wants, events.want_offsets[row], events.want_offsets[row + 1]
-    if settings[fr.STREAM] != fr.STREAM_OFF:
+def look(m, wants, low, high, base, got):
+    """Outcome of every want as it stands before the event (order ``rows``)."""
+    for i in range(low, min(high, got.shape[0])):
+        s = m[m[ar.SLOT_OF] + base + wants[i]]
+        got[i] = 0 if s < 0 else (1 if m[s + ar.STATE] == ar.RESIDENT else 2)
+
+
+@inline
+def begin(m, base, wants, low, high, next_use, look_ahead, stream):
+    """Step 1: tell look-ahead policies the next uses, count uses for ``stream``, pin what is present."""
+    if stream != fr.STREAM_OFF:
         for i in range(low, high):
             m[m[ar.USES] + base + wants[i]] += 1
-    if settings[fr.LOOK_AHEAD]:
+    if look_ahead:
         for i in range(low, high):
-            m[m[ar.KEYS] + ar.KEY_SIZE * (base + wants[i]) + ar.NEXT_USE] = events.next_use[i]
+            m[m[ar.KEYS] + ar.KEY_SIZE * (base + wants[i]) + ar.NEXT_USE] = next_use[i]
     pin_present(m, base, wants, low, high)
-    if sequential:
-        out.counts[row, fr.LOOKUPS] += count
-        at = out.filled[1]
-        out.filled[1] += count
-        lost = play_sequential(
-            m, layer, first_row, count, experts, logging, keep, at, out, work, enter, claim, victim
-        )
-    elif by_rows:
-        out.counts[row, fr.LOOKUPS] += high - low
-        if keep:
-            for i in range(low, high):
-                s = m[m[ar.SLOT_OF] + base + wants[i]]
-                out.got[i] = 0 if s < 0 else (1 if m[s + ar.STATE] == ar.RESIDENT else 2)
-        count = last_order(work, count)
-        lost = play_in_order(m, layer, first_row, count, experts, logging, out, work, enter, claim, victim)
-    else:
-        out.counts[row, fr.LOOKUPS] += high - low
-        lost = play_atomic(
-            m, layer, first_row, wants, low, high, experts, logging, keep, out, enter, claim, victim
-        )
-    if lost >= 0:
-        fail(m, out, settings[fr.FIRST_WINDOW] + w, layer, base + lost, base, wants, low, high)
-        return False
-    retire_layer(m, layer, row, settings[fr.SPLIT], logging, out)
-    if m[ar.BYTES_BOUND] and not sequential:
+
+
+@inline
+def finish(m, rows, layer, base, split, trimmed, victim):
+    """Steps 4 and 5: retire what nobody wanted, trim a byte budget, unpin."""
+    retire_layer(m, rows, layer, split)
+    if trimmed:
         trim(m, m[m[ar.KEYS] + ar.KEY_SIZE * base + ar.KEY_PART], victim)
     m[ar.NOW] += 1
+
+
+@inline
+def choose(m, w, layer, settings, rates, events, router, work, out):
+    """What an event wants, where that needs its occurrences: other routes, order ``rows``, cell ``sequential``.
+
+    Returns the wanted ids with their range, and the number of occurrences in ``work.occurrence``.
+    """
+    row = w * settings[fr.LAYERS] + layer
+    if settings[fr.ROUTES] == fr.RECORDED:
+        occurrences = recorded_occurrences(w, layer, settings[fr.LAYERS], events, work)
+        return events.wants, events.want_offsets[row], events.want_offsets[row + 1], occurrences
+    occurrences = new_occurrences(m, w, layer, events, router, settings, rates, work, out.given_up)
+    return work.wants, np.int64(0), unique(work, occurrences), occurrences
+
+
+@inline
+def event(m, w, layer, settings, rates, events, router, work, out, enter, claim, victim):
+    """One event of any kind, steps 1 to 5. Returns False where the arena cannot hold it."""
+    rows, base = out.log, layer * settings[fr.EXPERTS]
+    sequential = settings[fr.CELL] == fr.SEQUENTIAL
+    wants, low, high, occurrences = choose(m, w, layer, settings, rates, events, router, work, out)
+    begin(m, base, wants, low, high, events.next_use, settings[fr.LOOK_AHEAD], settings[fr.STREAM])
+    count(m, layer, fr.LOOKUPS, occurrences if sequential else high - low)
+    if sequential:
+        at = out.looked[0]
+        out.looked[0] += occurrences
+        lost = play_sequential(
+            m, rows, layer, work.occurrence, occurrences, base, out.got, at, enter, claim, victim
+        )
+    elif settings[fr.ORDER] == fr.BY_ROWS:
+        look(m, wants, low, high, base, out.got)
+        ordered = last_order(work, occurrences)
+        lost = play_in_order(m, rows, layer, work.order, ordered, base, enter, claim, victim)
+    else:
+        lost = play_atomic(m, rows, layer, wants, low, high, base, out.got, enter, claim, victim)
+    if lost >= 0:
+        fail(m, out.failure, settings[fr.FIRST_WINDOW] + w, layer, base + lost, base, wants, low, high)
+        return False
+    finish(m, rows, layer, base, settings[fr.SPLIT], m[ar.BYTES_BOUND] and not sequential, victim)
     return True

@@ -23,9 +23,9 @@ COUNTERS = (
 # -- settings (int64)
 (
     LAYERS, EXPERTS, TOP_K, CELL, ORDER, SPLIT, SCOPE, READ_AHEAD, COUNT_K, PROTECT, TOUCH, STREAM, PROMPT_HOT,
-    ROUTES, ROUTE_PROTECT, DRAFT_MOCE, FIRST_WINDOW, LOOK_AHEAD, LOGGING, BOOSTED,
+    ROUTES, ROUTE_PROTECT, DRAFT_MOCE, FIRST_WINDOW, LOOK_AHEAD, BOOSTED,
     CACHE_PRIOR,
-) = range(21)  # fmt: skip
+) = range(20)  # fmt: skip
 SETTINGS = 24
 # -- settings (float64)
 BONUS, RANK1, ROUTE_BONUS, ROUTE_RANK1, PRIOR, SPREAD = 0, 1, 2, 3, 4, 8
@@ -125,9 +125,9 @@ class Output(NamedTuple):
     peaks : int64[W, 2]
         Most speculative and most limbo slots at any moment of the window.
     log : int64[n, 2]
-        Event log; with no rows nothing is logged.
-    filled : int64[2]
-        Rows of the log, and lookups of ``got`` under ``sequential``.
+        Event log, ``m[LOGGED]`` rows of it; with no rows nothing is logged.
+    looked : int64[1]
+        Lookups so far under ``sequential``.
     got : uint8[n]
         Outcome of every want (atomic) or occurrence, event after event (sequential): 0 miss, 1 hit, 2 first use
         of a read-ahead; with no entries not written.
@@ -142,7 +142,7 @@ class Output(NamedTuple):
     counts: NDArray[np.int64]
     peaks: NDArray[np.int64]
     log: NDArray[np.int64]
-    filled: NDArray[np.int64]
+    looked: NDArray[np.int64]
     got: NDArray[np.uint8]
     residents: NDArray[np.uint8]
     given_up: NDArray[np.float32]

@@ -107,7 +107,7 @@ def spare(m, layer, count, scope, experts, work):
 
 
 @inline
-def guess(m, w, g, events, guesses, settings, rates, work, out, victim, touch):
+def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch):
     """Act on one prediction: rank, merge, skip what is there, issue the rest."""
     layers, experts = settings[fr.LAYERS], settings[fr.EXPERTS]
     layer = guesses.target[g]
@@ -127,7 +127,7 @@ def guess(m, w, g, events, guesses, settings, rates, work, out, victim, touch):
         number = layer * experts + work.merged[i]
         s = m[m[ar.SLOT_OF] + number]
         if s < 0:
-            issue(m, number, layer, row, settings[fr.LOGGING], out, victim)
+            issue(m, rows, number, layer, victim)
         elif settings[fr.TOUCH] and m[s + ar.STATE] == ar.RESIDENT and touch(m, m[s + ar.OF_PART], s):
             m[ar.TICK] += 1
             m[s + ar.USED_AT] = m[ar.TICK]
@@ -135,7 +135,7 @@ def guess(m, w, g, events, guesses, settings, rates, work, out, victim, touch):
 
 
 @inline
-def stream(m, layer, row, settings, work, out, victim):
+def stream(m, rows, layer, settings, work, victim):
     """Prefill ``stream``: read the layer's most used absent experts ahead, right before its event."""
     experts = settings[fr.EXPERTS]
     cap = settings[fr.STREAM]
@@ -162,7 +162,7 @@ def stream(m, layer, row, settings, work, out, victim):
     for i in range(count):
         e = work.merged[i]
         if work.taken[e]:
-            issue(m, layer * experts + e, layer, row, settings[fr.LOGGING], out, victim)
+            issue(m, rows, layer * experts + e, layer, victim)
     m[ar.AVOID] = -1
 
 

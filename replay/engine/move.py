@@ -12,13 +12,19 @@ from replay.jit import inline
 
 
 @inline
-def log(out, operation, argument):
-    """Append a row to the event log."""
-    n = out.filled[0]
-    if n < out.log.shape[0]:
-        out.log[n, 0] = operation
-        out.log[n, 1] = argument
-    out.filled[0] = n + 1
+def log(m, rows, operation, argument):
+    """Append a row to the event log; nothing where none is kept."""
+    n = m[ar.LOGGED]
+    if n < rows.shape[0]:
+        rows[n, 0] = operation
+        rows[n, 1] = argument
+        m[ar.LOGGED] = n + 1
+
+
+@inline
+def count(m, layer, counter, amount):
+    """Add to a counter of the window, at the layer it belongs to."""
+    m[m[ar.TALLY] + ar.TALLY_WORDS * layer + counter] += amount
 
 
 @inline
@@ -71,10 +77,12 @@ def trim(m, p, victim):
 
 
 @inline
-def retire_counts(m, out, cell, key):
-    """Count a read-ahead that nobody claimed, at its target layer."""
-    out.counts[cell, fr.RETIRED] += 1
-    out.counts[cell, fr.RETIRED_BYTES] += m[key + ar.BYTES]
+def count_retired(m, rows, s):
+    """Count and log a read-ahead that nobody claimed, at its target layer."""
+    key = m[s + ar.KEY]
+    count(m, m[s + ar.LAYER], fr.RETIRED, 1)
+    count(m, m[s + ar.LAYER], fr.RETIRED_BYTES, m[key + ar.BYTES])
+    log(m, rows, op.OP_RETIRE, m[key + ar.NUMBER])
 
 
 @inline
@@ -86,7 +94,7 @@ def leave_speculation(m, p, s):
 
 
 @inline
-def reclaim(m, p, base, logging, out):
+def reclaim(m, p, rows):
     """Slot for a demand miss without a victim: limbo, then unwanted speculation, lowest slot first; or -1."""
     if m[p + ar.PART_LIMBO] > 0:
         for s in range(m[p + ar.FIRST], m[p + ar.FRESH], ar.SLOT):
@@ -102,15 +110,13 @@ def reclaim(m, p, base, logging, out):
                 leave_speculation(m, p, s)
                 m[m[ar.SLOT_OF] + m[key + ar.NUMBER]] = -1
                 m[p + ar.USED] -= m[key + ar.BYTES]
-                retire_counts(m, out, base + m[s + ar.LAYER], key)
-                if logging:
-                    log(out, op.OP_RETIRE, m[key + ar.NUMBER])
+                count_retired(m, rows, s)
                 return s
     return np.int64(-1)
 
 
 @inline
-def load(m, number, layer, base, logging, out, enter, victim):
+def load(m, rows, number, layer, enter, victim):
     """Load a missing expert and claim it.
 
     Returns its slot; ``DECLINED`` where the policy reads it into a transient slot that is gone at the event's
@@ -122,7 +128,7 @@ def load(m, number, layer, base, logging, out, enter, victim):
     if s < 0:
         s = find_victim(m, p, key, victim)
     if s == -1:
-        s = reclaim(m, p, base, logging, out)
+        s = reclaim(m, p, rows)
         if s < 0:
             return s
     if s >= 0:
@@ -132,52 +138,55 @@ def load(m, number, layer, base, logging, out, enter, victim):
         publish(m, p, s, enter)
     else:
         m[key + ar.TRANSIENT] = m[ar.EVENT]
-    row = base + layer
-    out.counts[row, fr.MISSES] += 1
-    out.counts[row, fr.DEMAND_BYTES] += m[key + ar.BYTES]
-    if logging:
-        log(out, op.OP_DEMAND, number)
+    count(m, layer, fr.MISSES, 1)
+    count(m, layer, fr.DEMAND_BYTES, m[key + ar.BYTES])
+    log(m, rows, op.OP_DEMAND, number)
     return s
 
 
 @inline
-def hit(m, s, row, logging, out, enter, claim):
+def hit(m, rows, s, layer, enter, claim):
     """Claim a present expert: an arena hit, or the first use of a read-ahead. Returns the outcome."""
     p = m[s + ar.OF_PART]
     if m[s + ar.STATE] == ar.RESIDENT:
         m[ar.TICK] += 1
         m[s + ar.USED_AT] = m[ar.TICK]
         claim(m, p, s)
-        out.counts[row, fr.HITS] += 1
+        count(m, layer, fr.HITS, 1)
         return 1
     key = m[s + ar.KEY]
     leave_speculation(m, p, s)
     publish(m, p, s, enter)
-    out.counts[row, fr.PREFETCH_HITS] += 1
-    out.counts[row, fr.CLAIMED_BYTES] += m[key + ar.BYTES]
-    if logging:
-        log(out, op.OP_CLAIM, m[key + ar.NUMBER])
+    count(m, layer, fr.PREFETCH_HITS, 1)
+    count(m, layer, fr.CLAIMED_BYTES, m[key + ar.BYTES])
+    log(m, rows, op.OP_CLAIM, m[key + ar.NUMBER])
     return 2
 
 
 @inline
-def issue(m, number, layer, row, logging, out, victim):
-    """Read one guess ahead: a free slot or a victim turns speculative, or the guess is dropped."""
-    key = m[ar.KEYS] + ar.KEY_SIZE * number
-    p = m[key + ar.KEY_PART]
+def room_for_guess(m, p, key, victim):
+    """Slot for a guess: a free one or a victim's; under a byte budget, once it fits. -1 where there is none."""
     if m[ar.BYTES_BOUND]:
         while m[p + ar.USED] + m[key + ar.BYTES] > m[p + ar.BUDGET]:
             s = find_victim(m, p, np.int64(-1), victim)
             if s < 0:
-                out.counts[row, fr.DROPPED] += 1
-                return
+                return np.int64(-1)
             give_free(m, p, s)
     s = take_free(m, p)
     if s < 0:
         s = find_victim(m, p, np.int64(-1), victim)
-        if s < 0:
-            out.counts[row, fr.DROPPED] += 1
-            return
+    return s
+
+
+@inline
+def issue(m, rows, number, layer, victim):
+    """Read one guess ahead: a slot turns speculative, or the guess is dropped."""
+    key = m[ar.KEYS] + ar.KEY_SIZE * number
+    p = m[key + ar.KEY_PART]
+    s = room_for_guess(m, p, key, victim)
+    if s < 0:
+        count(m, layer, fr.DROPPED, 1)
+        return
     place(m, p, s, key, layer, ar.SPECULATION)
     m[s + ar.HOT] = 0
     m[s + ar.WANTED] = -1
@@ -185,14 +194,13 @@ def issue(m, number, layer, row, logging, out, victim):
     m[p + ar.PART_SPECULATIVE] += 1
     m[ar.SPECULATIVE] += 1
     m[ar.PEAK_SPECULATIVE] = max(m[ar.PEAK_SPECULATIVE], m[ar.SPECULATIVE])
-    out.counts[row, fr.ISSUED] += 1
-    out.counts[row, fr.ISSUED_BYTES] += m[key + ar.BYTES]
-    if logging:
-        log(out, op.OP_ISSUE, number)
+    count(m, layer, fr.ISSUED, 1)
+    count(m, layer, fr.ISSUED_BYTES, m[key + ar.BYTES])
+    log(m, rows, op.OP_ISSUE, number)
 
 
 @inline
-def retire_layer(m, layer, row, split, logging, out):
+def retire_layer(m, rows, layer, split):
     """Step 4: unwanted speculation of the layer goes to the new limbo generation, or is free at once."""
     lists = m[ar.SPEC_LISTS] + 2 * layer
     s = m[lists + ar.NEXT]
@@ -201,9 +209,7 @@ def retire_layer(m, layer, row, split, logging, out):
         key, p = m[s + ar.KEY], m[s + ar.OF_PART]
         leave_speculation(m, p, s)
         m[m[ar.SLOT_OF] + m[key + ar.NUMBER]] = -1
-        retire_counts(m, out, row, key)
-        if logging:
-            log(out, op.OP_RETIRE, m[key + ar.NUMBER])
+        count_retired(m, rows, s)
         if split:
             m[s + ar.STATE] = ar.LIMBO
             m[s + ar.GENERATION] = m[ar.EVENT]
