@@ -200,7 +200,8 @@ class Builder:
         self, policy: Resolved, routes: Routes, used: NDArray[np.int64] | None, at: Bound, main: bool
     ) -> Entry:
         """The lane of a policy at one capacity; the main one has the clock and keeps windows and reads."""
-        key = (identity(policy, routes.kind == "rerouted"), routes, id(used), at.slots, at.bytes, main)
+        does = identity(policy, routes.kind, self.shape.top_k)
+        key = (does, routes, id(used), at.slots, at.bytes, main)
         if key not in self._shared:
             timed, trace = main and self.clock is not None, self.trace
             plan = at.plan(trace.classes, self.semantics.scope == "layer")

@@ -274,5 +274,5 @@ def _router_scores(
         low = np.where(np.isfinite(dense), dense, np.inf).min(axis=1)
         span = np.where(np.isfinite(low), dense.max(axis=1) - low, 0).astype(np.float32)
         widest = max(widest, float(span.max()))
-        reach = max(reach, demand.prior * widest)
+        reach = max(reach, demand.prior * widest * (1.0 + 1e-9))  # the running mean may round above it
     return Scores(lists, span, *_shortlists(raw, demand.router_picks, reach, experts)), widest

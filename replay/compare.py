@@ -108,16 +108,19 @@ def compare(
         "clock": clock.as_dict() if clock else None,
         "baseline": base.text,
         "policies": [{"policy": c.text, "routes": c.routes, "resolved": c.policy.describe()} for c in found],
-        "same_by_construction": [
-            list(group)
-            for group in same_by_construction([c.policy for c in found if c.routes == found[0].routes])
-        ],
+        "same_by_construction": _same(found, chosen[0][1], trace.meta.top_k),
         "denominators": {"tokens": {c.text: int(c.tokens[semantics.warm :].sum()) for c in found}},
         "left_out": left,
         "notes": [f"{c.text}: {note}" for c in found for note in c.entry.lane.notes()],
         "warnings": warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage),
     }
     return Run(layers, windows, curves, every, summary, info)
+
+
+def _same(found: Sequence[Candidate], routes: Routes, top_k: int) -> list[list[str]]:
+    """Policies that must give the same counts under the first kind of routes."""
+    policies = [c.policy for c in found if c.routes == routes.text]
+    return [list(group) for group in same_by_construction(policies, routes.kind, top_k)]
 
 
 def _recording(trace: Trace, tokens: NDArray[np.int64], warm: int, clock: ClockParams | None) -> list[Row]:

@@ -168,12 +168,25 @@ def _checked(value: Any, option: Option, place: str) -> Value:
     return kind(value)
 
 
-def identity(resolved: Resolved, rerouted: bool) -> tuple[Any, ...]:
-    """What a policy does, such that two equal ones cannot differ on any trace with these settings."""
+def identity(resolved: Resolved, routes: str = "recorded", top_k: int = 0) -> tuple[Any, ...]:
+    """What a policy does, such that two equal ones cannot differ on any trace with these settings.
+
+    Parameters
+    ----------
+    resolved : Resolved
+    routes : str
+        The kind of routes. ``rerouted`` ones read the router's settings; ``predicted`` ones rank ``top_k``
+        candidates and read the first K of them.
+    top_k : int
+        Picks of a row.
+    """
     spec = resolved.spec
     boosts = None if resolved.ranking is None else resolved.ranking.boosts
     read_ahead: tuple[Any, ...]
-    if boosts == () or spec.read_ahead.name == "none":
+    if routes == "predicted" and resolved.ranking is not None:
+        wide = resolved.ranking.widened(top_k).boosts[:top_k]
+        read_ahead = ("predicted", min(resolved.ranking.k, top_k), wide, resolved.touch)
+    elif boosts == () or spec.read_ahead.name == "none":
         read_ahead = ("none",)
     elif boosts is not None:
         read_ahead = ("ranked", boosts, resolved.touch)
@@ -181,10 +194,12 @@ def identity(resolved: Resolved, rerouted: bool) -> tuple[Any, ...]:
         read_ahead = (spec.read_ahead.name, *resolved.values[spec.read_ahead.name].items())
     others = [*spec.gates, spec.evict, *spec.retention]
     rest = frozenset((each.name, *resolved.values[each.name].items()) for each in others)
-    return read_ahead, rest, resolved.router if rerouted else None
+    return read_ahead, rest, resolved.router if routes == "rerouted" else None
 
 
-def same_by_construction(policies: Sequence[Resolved], rerouted: bool = False) -> list[tuple[str, ...]]:
+def same_by_construction(
+    policies: Sequence[Resolved], routes: str = "recorded", top_k: int = 0
+) -> list[tuple[str, ...]]:
     """Group the policies that must give the same counts, whatever the trace.
 
     Two ranked read-ahead policies are the same when residency adds the same to the score at every rank: so
@@ -194,8 +209,10 @@ def same_by_construction(policies: Sequence[Resolved], rerouted: bool = False) -
     ----------
     policies : sequence of Resolved
         Resolved on one trace.
-    rerouted : bool
-        Whether the replay reads the router's settings, so that policies which differ in them differ.
+    routes : str
+        The kind of routes that they are replayed with; see :func:`identity`.
+    top_k : int
+        Picks of a row.
 
     Returns
     -------
@@ -211,7 +228,7 @@ def same_by_construction(policies: Sequence[Resolved], rerouted: bool = False) -
     """
     groups: dict[tuple[Any, ...], list[str]] = {}
     for each in policies:
-        groups.setdefault(identity(each, rerouted), []).append(each.spec.text)
+        groups.setdefault(identity(each, routes, top_k), []).append(each.spec.text)
     return [tuple(texts) for texts in groups.values() if len(texts) > 1]
 
 

@@ -5,6 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from slow import evict as slow_evict
+from slow.arena import ArenaTooSmall
+from slow.make import Case, draw_case
+from slow.result import COUNTERS as SLOW_COUNTERS
+from slow.trace import SlowTrace
+from slow.twin import replay_slow
 
 from replay import evict
 from replay.arena import plan_bytes, plan_slots
@@ -15,12 +21,6 @@ from replay.policy import show_value
 from replay.resolve import resolve
 from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
 from replay.spec import declaration, parse
-from slow import evict as slow_evict
-from slow.arena import ArenaTooSmall
-from slow.make import Case, draw_case
-from slow.result import COUNTERS as SLOW_COUNTERS
-from slow.trace import SlowTrace
-from slow.twin import replay_slow
 
 CASES = int(os.environ.get("REPLAY_TWIN_CASES", "600"))
 
@@ -84,7 +84,9 @@ def spec_text(case: Case) -> str:
     options += ["touch=1"] if s.touch else []
     evict = [f"{k}={show_value(v)}" for k, v in s.evict_options.items()]
     text = s.prefetch + (":" + ",".join(options) if options else "")
-    return text + "+" + s.evict + (":" + ",".join(evict) if evict else "")
+    router = [f"{n}={getattr(s, f'router_{n}')}" for n in ("p", "b", "r1") if getattr(s, f"router_{n}") is not None]
+    text += "+" + s.evict + (":" + ",".join(evict) if evict else "")
+    return text + ("+router:" + ",".join(router) if router else "")
 
 
 def table(trace: SlowTrace, mapping, dtype):
@@ -138,7 +140,8 @@ def make_lane(case: Case, **keep) -> Lane:
     used = None
     if options.rows_used:
         used = np.array([options.rows_used.get(w, x.rows) for w, x in enumerate(trace.windows)], np.int64)
-    lane = Lane(shape, plan, resolve(parse(spec_text(case)), meta), semantics, parse_routes(options.routes), used, **keep)
+    policy, routes = resolve(parse(spec_text(case)), meta), parse_routes(options.routes)
+    lane = Lane(shape, plan, policy, semantics, routes, used, **keep)
     training = lane.steps.training(lane.policy.values[case.spec.evict])
     if training is not None:
         lane.steps.learn(lane.memory, wanted_counts(trace, *training.sessions))
@@ -155,10 +158,12 @@ def play(case: Case, lane: Lane, size: int, dense: bool):
     trace = case.trace
     demand = combine([lane])
     prefill = np.array([w.prefill for w in trace.windows], bool)
+    widest = 0.0
     for chunk in chunks(trace, size, dense):
         ready = prepare(
-            chunk, trace.layers, trace.experts, prefill[chunk.w0 : chunk.w1], demand, trace.has_candidates
+            chunk, trace.layers, trace.experts, prefill[chunk.w0 : chunk.w1], demand, trace.has_candidates, widest
         )
+        widest = ready.widest
         out = lane.step(ready)
         if out is None:
             return
@@ -175,7 +180,7 @@ def compare_case(seed: int) -> str:
         too_small = True
     lane = make_lane(case, residents=True, log=seed % 2 == 0)
     rng = np.random.default_rng(seed)
-    size, dense = int(rng.integers(1, 20)), bool(rng.integers(2))
+    size, dense = int(rng.integers(1, 20)), bool(rng.integers(2)) or case.options.kind == "cacheprior"
     got = []
     for chunk, _, out in play(case, lane, size, dense):
         got.append((chunk, out))
@@ -197,6 +202,9 @@ def compare_case(seed: int) -> str:
                         spec_text(case),
                         case.options,
                     )
+                if case.options.kind != "recorded":
+                    made, kept = (int(out.counts[row, COUNTERS.index(n)]) for n in ("picks_made", "picks_kept"))
+                    assert (made, kept) == slow.agreement[w, la], (seed, w, la, spec_text(case), case.options)
                 residents = np.flatnonzero(out.residents[row]).tolist()
                 assert residents == slow.residents[w, la], (seed, w, la, spec_text(case), case.options)
             if w >= case.options.warm:
@@ -207,7 +215,20 @@ def compare_case(seed: int) -> str:
                     spec_text(case),
                     case.options,
                 )
+        if len(out.given_up):
+            check_given_up(case, chunk, out, slow)
     return case.options.cell
+
+
+def check_given_up(case: Case, chunk, out, slow) -> None:
+    """The share of softmax mass that each rerouted row gives up is the twin's; NaN where it gave none up."""
+    found = out.given_up.reshape(-1, case.trace.layers)
+    for w in range(chunk.w0, chunk.w1):
+        for row in range(case.trace.windows[w].rows):
+            for la in range(case.trace.layers):
+                expected = slow.given_up.get((w, row, la), np.nan)
+                mine = found[chunk.row_start[w - chunk.w0] + row, la]
+                assert np.isclose(mine, expected, rtol=0, atol=1e-6, equal_nan=True), (w, row, la)
 
 
 @pytest.mark.parametrize("block", range(10))

@@ -309,7 +309,18 @@ def test_same_by_construction(one: str, other: str, same: bool) -> None:
 
 
 def test_the_router_counts_when_rerouted() -> None:
-    assert same_by_construction([solved("none+router:p=0"), solved("none")], rerouted=True) == []
+    assert same_by_construction([solved("none+router:p=0"), solved("none")], "rerouted") == []
+    assert len(same_by_construction([solved("none+router:p=0"), solved("none")])) == 1
+
+
+def test_predicted_routes_select_beyond_k() -> None:
+    """Policies whose first K ranks are alike differ where top_k ranks are selected, and only K of them read."""
+    pair = [solved("unpert1:k=2"), solved("unpert0:k=2,b=0.85")]
+    assert len(same_by_construction(pair)) == 1
+    assert same_by_construction(pair, "predicted", 4) == []
+    deep = [solved("unpert1:k=8"), solved("unpert1:k=6")]
+    assert same_by_construction(deep) == []
+    assert len(same_by_construction(deep, "predicted", 4)) == 1
 
 
 def test_same_depends_on_the_trace() -> None:

@@ -4,7 +4,7 @@ Each value is the spec's option, else ``policy.prefetch`` of trace.json, else it
 default; a recorded 0 counts. ``touch`` is off unless the spec sets it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replay.policy import Option
 
@@ -46,6 +46,16 @@ class Ranking:
     p: int = 0
     b: float = 0.0
     r1: float = 0.0
+
+    def widened(self, count: int) -> "Ranking":
+        """The same rule over at least ``count`` ranks: what routes ``predicted`` select with.
+
+        Examples
+        --------
+        >>> Ranking(2, p=3, b=0.85).widened(4).boosts
+        (0.0, 0.0, 0.0, 0.85)
+        """
+        return replace(self, k=max(self.k, count))
 
     @property
     def boosts(self) -> tuple[float, ...]:

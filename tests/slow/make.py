@@ -188,11 +188,32 @@ def draw_case(seed: int) -> Case:
         start=rng.choice(["cold", "cold", "warm:2", "recorded"]),
         prefill=rng.choice(["demand", "stream", f"stream:{rng.randint(0, 6)}"]),
         prompt_hot=rng.choice([0, 0, rng.randint(1, 8)]),
-        routes="rerouted" if spec.prefetch != "oracle" and rng.random() < 0.3 else "recorded",
+        routes=_draw_routes(rng, spec),
         rows_used=_draw_rows_used(rng, trace),
         keep_residents=True,
     )
+    if options.routes == "rerouted" and rng.random() < 0.5:
+        spec = _draw_router(rng, spec)
     return Case(trace, spec, _draw_bound(rng, trace, spec, options), _draw_clock(rng))
+
+
+def _draw_routes(rng: Random, spec: SlowSpec) -> str:
+    """Recorded routes in two cases of three; others as far as the policies allow them."""
+    if spec.prefetch == "oracle" or rng.random() < 0.65:
+        return "recorded"
+    kinds = ["rerouted", "rerouted", "cacheprior"]
+    if spec.prefetch != "none":
+        kinds += ["predicted", "predicted"]
+    kind = rng.choice(kinds)
+    return f"cacheprior:{rng.choice([0.0, 0.1, 0.2, 0.5])},{rng.randint(0, 3)}" if kind == "cacheprior" else kind
+
+
+def _draw_router(rng: Random, spec: SlowSpec) -> SlowSpec:
+    """Some of the router's settings."""
+    drawn = {"router_p": rng.randint(0, 4), "router_b": rng.choice([-0.5, 0.0, 0.25, 0.5, 0.85])}
+    drawn["router_r1"] = rng.choice([0.0, 0.25, 0.5])
+    chosen: dict[str, Any] = {name: value for name, value in drawn.items() if rng.random() < 0.7}
+    return replace(spec, **chosen)
 
 
 def _draw_rows_used(rng: Random, trace: SlowTrace) -> dict[int, int]:

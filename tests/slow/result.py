@@ -63,9 +63,13 @@ class SlowResult:
         (window, row, layer) to the picks that were used.
     residents
         (window, layer) to that layer's residents just before routing, where asked for.
-    same_picks, all_picks, uncovered_events
-        Under rerouted routes, of counted windows: picks that the recorded row holds too, all picks of
-        rerouted events, and events that kept their recorded picks for want of scores.
+    agreement
+        (window, layer) to (picks made by routes that are not the recorded ones, those of them that the recorded
+        row holds too).
+    given_up
+        (window, row, layer) to the share of the softmax mass of the raw best picks that rerouted ones lack.
+    uncovered_rows
+        Rows of counted events that kept their recorded picks for want of scores.
     uncovered_windows
         Counted decode windows without any candidates, under a read-ahead policy.
     """
@@ -75,9 +79,9 @@ class SlowResult:
     log: list[BeginWindow | Issue | Event] = field(default_factory=list)
     picks: dict[tuple[int, int, int], list[int]] = field(default_factory=dict)
     residents: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    same_picks: int = 0
-    all_picks: int = 0
-    uncovered_events: int = 0
+    agreement: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    given_up: dict[tuple[int, int, int], float] = field(default_factory=dict)
+    uncovered_rows: int = 0
     uncovered_windows: int = 0
 
     def total(self, name: str) -> int:

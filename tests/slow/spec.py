@@ -110,7 +110,7 @@ class SlowOptions:
     prompt_hot
         N of `--prompt-hot`, 0 is off.
     routes
-        `recorded` or `rerouted`.
+        `recorded`, `rerouted`, `predicted`, or `cacheprior:LAMBDA,J`.
     rows_used
         Rows kept of some windows (draft retention); windows that it does not name keep all.
     keep_residents
@@ -137,11 +137,26 @@ class SlowOptions:
             "scope": ("global", "layer"),
             "order": ("id", "rows"),
             "cell": ("atomic", "sequential"),
-            "routes": ("recorded", "rerouted"),
+            "kind": ("recorded", "rerouted", "predicted", "cacheprior"),
         }
         for name, values in known.items():
             if getattr(self, name) not in values:
                 raise ValueError(f"{name} is one of {values}, not {getattr(self, name)!r}")
+
+    @property
+    def kind(self) -> str:
+        """The kind of routes, its options apart."""
+        return self.routes.partition(":")[0]
+
+    @property
+    def prior(self) -> float:
+        """Lambda of `cacheprior`."""
+        return float(self.routes.partition(":")[2].partition(",")[0])
+
+    @property
+    def prior_protect(self) -> int:
+        """J of `cacheprior`."""
+        return int(self.routes.partition(",")[2])
 
     @property
     def warm(self) -> int:

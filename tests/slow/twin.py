@@ -14,8 +14,7 @@ Choices where the semantics are silent
 - `warm:N` windows leave no counters at all; peaks count slots, carried-over limbo included.
 - A recorded start makes room as a demand load does, nothing pinned; with a byte budget each load trims its
   arena, sparing itself; it counts as a decode window for decode2q.
-- Rerouted rows pick top_k, whatever the recorded row's length; an event in which any used row lacks scores
-  keeps all its recorded picks.
+- What `slow.routes` says of routes that are not the recorded ones.
 - A miss that its policy declines to keep stays in a transient slot until the event's end: a repeat of it
   under `cell=sequential` is an arena hit without a claim.
 """
@@ -27,7 +26,7 @@ from collections.abc import Callable
 from .arena import Arena, ArenaTooSmall
 from .predict import groups, merged
 from .result import COUNTERS, BeginWindow, Event, Issue, SlowResult
-from .router import route, route_draft
+from .routes import SlowRoutes, mass_given_up
 from .spec import SlowOptions, SlowSpec, ranking, router_settings
 from .trace import Key, SlowTrace
 
@@ -37,12 +36,11 @@ class _Replay:
 
     def __init__(self, trace: SlowTrace, spec: SlowSpec, options: SlowOptions) -> None:
         self.trace, self.spec, self.options = trace, spec, options
-        self.ranking = ranking(spec, trace)
-        self.router = router_settings(spec, trace)
-        if options.routes == "rerouted" and spec.prefetch == "oracle":
+        self.routes = SlowRoutes(trace, options, router_settings(spec, trace), ranking(spec, trace))
+        if options.kind != "recorded" and spec.prefetch == "oracle":
             raise ValueError("oracle needs recorded routes")
         self.result = SlowResult()
-        events = [] if options.routes == "rerouted" else list(self.recorded_events())
+        events = list(self.recorded_events()) if options.kind == "recorded" else []
         self.arena = Arena(
             trace, spec.evict, spec.evict_options, options.slots, options.budget, options.scope, events
         )
@@ -101,6 +99,7 @@ class _Replay:
         for layer in range(self.trace.layers):
             self.count[window, layer] = dict.fromkeys(COUNTERS, 0)
         self.arena.begin_window(prefill, self.options.prompt_hot)
+        self.routes.begin_window()
         self.peak = self.arena.counts()
         self.result.log.append(BeginWindow(window))
 
@@ -132,7 +131,8 @@ class _Replay:
                 experts = sorted({e for row in kept for e in self.trace.picks[window, row, target]})
             else:
                 residents = self.arena.residents(target)
-                experts = merged(self.trace, window, target, rows, residents, self.ranking)
+                how = self.routes.predict(window, target, rows, residents)
+                experts = merged(self.trace, window, target, rows, residents, how)
             self.issue(window, target, experts, self.spec.touch)
 
     def issue(self, window: int, target: int, experts: list[int], touch: bool) -> None:
@@ -179,34 +179,25 @@ class _Replay:
         self.issue(window, layer, walk, touch=False)
 
     def routed(self, window: int, layer: int) -> list[list[int]]:
-        """Picks of the event's rows: recorded, or this rule's over the residency before anything changes."""
-        rows = range(self.rows(window))
-        recorded = [self.trace.picks[window, row, layer] for row in rows]
-        scores = [self.trace.router_scores.get((window, row, layer)) for row in rows]
-        picks = recorded
-        if self.options.routes == "rerouted":
-            counted = window >= self.options.warm
-            if any(z is None for z in scores):
-                self.result.uncovered_events += counted
-            else:
-                resident = self.arena.residents(layer)
-                prefill = self.trace.windows[window].prefill
-                picks = [
-                    self.reroute(z or {}, resident, row > 0 and not prefill) for row, z in enumerate(scores)
-                ]
-                self.result.all_picks += counted * sum(map(len, picks))
-                same = (len(set(a) & set(b)) for a, b in zip(picks, recorded, strict=True))
-                self.result.same_picks += counted * sum(same)
-        for row in rows:
-            self.result.picks[window, row, layer] = picks[row]
+        """Picks of the event's rows: recorded, or new ones over the residency before anything changes."""
+        resident = self.arena.residents(layer)
+        result, counted = self.result, window >= self.options.warm
+        made = kept = 0
+        picks = []
+        for row in range(self.rows(window)):
+            recorded = self.trace.picks[window, row, layer]
+            new = self.routes.picks(window, row, layer, resident)
+            picks.append(recorded if new is None else new)
+            result.picks[window, row, layer] = picks[-1]
+            if new is None:
+                result.uncovered_rows += counted and self.options.kind != "recorded"
+                continue
+            made, kept = made + len(new), kept + len(set(new) & set(recorded))
+            scores = self.trace.router_scores.get((window, row, layer))
+            if new and scores is not None and self.options.kind != "predicted":
+                result.given_up[window, row, layer] = mass_given_up(scores, new)
+        result.agreement[window, layer] = made, kept
         return picks
-
-    def reroute(self, scores: dict[int, float], resident: list[int], draft: bool) -> list[int]:
-        """Picks of one row by the router's settings."""
-        how = self.router
-        if draft and self.trace.draft_moce:
-            return route_draft(scores, resident, how.count, how.bonus)
-        return route(scores, resident, how.count, how.protect, how.bonus, how.r1_bonus)
 
     def event(self, window: int, layer: int) -> None:
         """`at_layer` (semantics 4)."""
