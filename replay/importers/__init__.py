@@ -1,14 +1,14 @@
 """Importers: from what an engine already writes to a trace. One file a format, one line each in ``IMPORTERS``.
 
-An importer's module has a function ``convert(source, destination, request) -> Imported``. It reads columns by
-name, keeps what is unknown as unknown, removes nothing without counting it, and leaves the destination whole or
-not at all.
+An importer's module has a function ``convert(source, destination, request) -> Imported``, and names in ``OPTIONS``
+what of a request it reads besides licence, note and force. It reads columns by name, keeps what is unknown as
+unknown, removes nothing without counting it, and leaves the destination whole or not at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from replay.errors import InputError, nearest
 
 IMPORTERS: dict[str, str] = {
     "bigmoeonedge": "replay.importers.bigmoeonedge",
+    "waste": "replay.importers.waste",
 }
 """Module of each format's importer."""
 
@@ -34,12 +35,28 @@ class Request:
         Where the source is from, in words.
     force : bool
         Whether an old trace at the destination is replaced.
+    model : str or None
+        The model's name; None: what the source says, else the file's name.
+    experts, top_k : int or None
+        Experts of a layer, and picks of a row; None: what the source says, else what is in it.
+    expert_bytes : int or None
+        Size of an expert; None: what the source says, else 1 stands for it, with a note.
+    prompt : int or None
+        Tokens at each session's start that are its prompt, for a source that tells no phase.
+    columns : dict of str
+        Column of the source for each thing that a table is read for (``table`` only).
     """
 
     bytes: int | None = None
     licence: str | None = None
     note: str | None = None
     force: bool = False
+    model: str | None = None
+    experts: int | None = None
+    top_k: int | None = None
+    expert_bytes: int | None = None
+    prompt: int | None = None
+    columns: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,11 +70,13 @@ class Imported:
     windows, rows, lookups : int
         Windows, rows of them, and unique experts wanted, summed over events.
     read : int
-        Records (lines, for a text format) read.
+        Records read.
     removed : dict of int
         Records that are not in the trace, by reason.
     notes : tuple of str
         What to know of the trace, in words.
+    unit : str
+        What a record is: ``lines``, or ``lists`` (what one row of one layer was routed to).
     """
 
     path: str
@@ -67,6 +86,7 @@ class Imported:
     read: int
     removed: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unit: str = "lines"
 
     def removed_text(self) -> str:
         """Say what was left out, each reason with its share.
@@ -105,3 +125,32 @@ def importer(name: str) -> Callable[[Path, Path, Request], Imported]:
         raise InputError(f"no importer is called {name!r}; {nearest(name, IMPORTERS)}")
     convert: Callable[[Path, Path, Request], Imported] = import_module(IMPORTERS[name]).convert
     return convert
+
+
+def refuse_unread(name: str, request: Request) -> None:
+    """Refuse what a format's importer would not read.
+
+    Parameters
+    ----------
+    name : str
+        The format's name.
+    request : Request
+        What was asked for.
+
+    Raises
+    ------
+    InputError
+        The request gives something that the importer does not read.
+    """
+    options = import_module(IMPORTERS[name]).OPTIONS
+    plain = Request()
+    for each in fields(Request):
+        if each.name in (*options, "licence", "note", "force"):
+            continue
+        if getattr(request, each.name) != getattr(plain, each.name):
+            known = ", ".join(map(_flag, options)) or "none"
+            raise InputError(f"{_flag(each.name)} says nothing to the importer {name}; it reads {known}")
+
+
+def _flag(name: str) -> str:
+    return "--map" if name == "columns" else f"--{name.replace('_', '-')}"

@@ -34,6 +34,8 @@ from replay.importers.bigmoeonedge.preamble import Static, read_preamble
 from replay.importers.text_rows import TextRows
 from replay.trace import TraceWriter
 
+OPTIONS = ("bytes",)
+
 _NEEDED = ("turn", "phase", "step", "layer", "slot", "expert")
 _READ: dict[str, type] = dict.fromkeys(_NEEDED, int) | {
     "weight": float,
