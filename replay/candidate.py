@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay import retain
+from replay.agreement import GivenUp
 from replay.bound import Bound
 from replay.clock import Clock
 from replay.curve import Point
@@ -58,6 +59,11 @@ class Row:
     tokens: NDArray[np.int64]
     tally: Tally
 
+    @property
+    def given_up(self) -> GivenUp | None:
+        """Softmax mass that its picks give up, where that is known."""
+        return None
+
 
 @dataclass
 class Candidate(Row):
@@ -75,6 +81,11 @@ class Candidate(Row):
     policy: Resolved
     entry: Entry
     points: list[Point] = field(default_factory=list)
+
+    @property
+    def given_up(self) -> GivenUp | None:
+        """Softmax mass that its picks give up, where that is known."""
+        return self.entry.given_up
 
 
 def refusal(spec: PolicySpec, routes: Routes, trace: Trace, bound: Bound) -> str | None:
@@ -211,5 +222,8 @@ class Builder:
             clock = None
             if main and self.clock is not None:
                 clock = Clock(self.clock, trace.sizes, split=self.semantics.split)
-            self._shared[key] = Entry(lane, tally, clock, self.keep_reads and main)
+            entry = Entry(lane, tally, clock, self.keep_reads and main)
+            if main and routes.kind in ("rerouted", "cacheprior"):
+                entry.given_up = GivenUp(self.shape.layers, self.semantics.warm)
+            self._shared[key] = entry
         return self._shared[key]

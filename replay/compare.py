@@ -9,11 +9,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from replay.agreement import routes_frame
 from replay.bound import resolve as resolve_bound
 from replay.candidate import Builder, Candidate, Row, choose
 from replay.curve import DEFAULT_GRID, curves_frame
 from replay.errors import InputError
 from replay.ledger import layers_frame, reads_frame, windows_frame
+from replay.parting import Parting
 from replay.play import Progress, play
 from replay.recording import recorded_tally
 from replay.resolve import same_by_construction
@@ -39,6 +41,7 @@ def compare(
     baseline: str | None = None,
     skip: bool = False,
     reads: bool = False,
+    part: bool = True,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -66,6 +69,9 @@ def compare(
         Leave out policies that cannot run.
     reads : bool
         Keep every read (needs a clock).
+    part : bool
+        Measure how far recorded and rerouted routes part where it is cheap and only recorded ones are asked
+        for (:mod:`replay.parting`).
     threads : int, optional
     progress : callable, optional
 
@@ -86,7 +92,9 @@ def compare(
     base = _baseline([spec for spec, _ in chosen], baseline)
     builder = Builder(trace, bound, semantics, clock, reads)
     found = [builder.candidate(spec, kind, grid) for spec, kind in chosen]
+    parting = Parting(builder, found, routes, part)
     entries = {id(e): e for c in found for e in (c.entry, *(p.entry for p in c.points))}
+    entries |= {id(e): e for e in parting.entries.values()}
     coverage = play(trace, list(entries.values()), threads=threads, progress=progress)
     found = _finished(found, skip, left)
     rows: list[Row] = [*found, *_recording(trace, found[0].tokens, semantics.warm, clock)]
@@ -96,7 +104,10 @@ def compare(
     every = None
     if reads:
         every = pl.concat([reads_frame(c.text, c.routes, c.entry.reads, semantics.warm) for c in found])
-    summary = summarise(rows, base.text, semantics.warm)
+    summary = summarise(rows, base.text, semantics.warm, trace.windows.prefill)
+    away = [c for c in found if c.routes != "recorded"]
+    kept = pl.concat([routes_frame(c.text, c.routes, c.tally, c.given_up) for c in away]) if away else None
+    parted = parting.report(found)
     info = {
         "command": command_line(),
         "versions": versions(),
@@ -110,11 +121,12 @@ def compare(
         "policies": [{"policy": c.text, "routes": c.routes, "resolved": c.policy.describe()} for c in found],
         "same_by_construction": _same(found, chosen[0][1], trace.meta.top_k),
         "denominators": {"tokens": {c.text: int(c.tokens[semantics.warm :].sum()) for c in found}},
+        "parting": parted,
         "left_out": left,
         "notes": [f"{c.text}: {note}" for c in found for note in c.entry.lane.notes()],
-        "warnings": warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage),
+        "warnings": warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage, parted),
     }
-    return Run(layers, windows, curves, every, summary, info)
+    return Run(layers, windows, curves, every, summary, info, kept)
 
 
 def _same(found: Sequence[Candidate], routes: Routes, top_k: int) -> list[list[str]]:

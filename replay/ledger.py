@@ -229,6 +229,8 @@ def windows_frame(policy: str, routes: str, tally: Tally, windows: Any) -> pl.Da
     for each in (*_counters_in_order(), "peak_speculative", "peak_limbo"):
         columns[each] = sums.get(each, number)
     columns.update(_timed_columns(sums, tally.timed, rows))
+    for each in ("picks_made", "picks_kept"):
+        columns[each] = [None] * rows if routes == "recorded" else sums.get(each, number)
     columns["total_us"] = [None] * rows
     if tally.timed and rows:
         columns["total_us"] = [None if each == NEVER else each / 1000.0 for each in sums["total_ns"].tolist()]

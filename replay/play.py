@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replay.agreement import GivenUp
 from replay.chunk import Demand, Prepared, prepare
 from replay.clock import Clock
 from replay.engine.frame import Guesses
@@ -37,8 +38,10 @@ class Entry:
         The clock that is laid over the lane's event log.
     keep_reads : bool
         Keep every read.
-    reads : list of (int, Reads)
-        First window and reads of each chunk, where they are kept.
+    reads : list of Reads
+        Reads of each chunk, where they are kept.
+    given_up : GivenUp or None
+        Softmax mass that rerouted picks give up, where it is kept.
     """
 
     lane: Lane
@@ -46,6 +49,7 @@ class Entry:
     clock: Clock | None = None
     keep_reads: bool = False
     reads: list[Reads] = field(default_factory=list)
+    given_up: GivenUp | None = None
 
     def step(self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None) -> None:
         """Play a chunk, clock it, add it up."""
@@ -59,6 +63,8 @@ class Entry:
             if account.reads is not None:
                 self.reads.append(account.reads)
         self.tally.add(prepared.first_window, prepared.prefill, out.counts, out.peaks, account)
+        if self.given_up is not None:
+            self.given_up.add(prepared.first_window, prepared.chunk.row_start, prepared.prefill, out.given_up)
 
 
 @dataclass

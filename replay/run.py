@@ -18,7 +18,7 @@ from replay.errors import InputError
 from replay.trace.staging import staged_folder
 
 RUN_FILE = "run.json"
-TABLES = ("layers", "windows", "curves", "reads")
+TABLES = ("layers", "windows", "curves", "reads", "routes")
 
 
 @dataclass
@@ -31,6 +31,8 @@ class Run:
         See ``schemas/``: one row a (policy, routes, phase, layer), and one a (policy, routes, window).
     curves, reads : polars.DataFrame or None
         Hits over capacities; every read. None where they were not asked for.
+    routes : polars.DataFrame or None
+        How far new routes leave the recorded ones, by layer; None under recorded routes only.
     summary : list of dict
         One row a policy and routes: totals (integers) and figures per token.
     info : dict
@@ -43,6 +45,7 @@ class Run:
     reads: pl.DataFrame | None
     summary: list[dict[str, Any]]
     info: dict[str, Any] = field(default_factory=dict)
+    routes: pl.DataFrame | None = None
 
     @property
     def warnings(self) -> list[str]:
@@ -108,7 +111,10 @@ def load(path: str | Path) -> Run:
     for name in ("layers", "windows"):
         if name not in frames:
             raise InputError(f"{folder}: {name}.parquet is missing; make the run again")
-    return Run(frames["layers"], frames["windows"], frames.get("curves"), frames.get("reads"), summary, info)
+    return Run(
+        frames["layers"], frames["windows"], frames.get("curves"), frames.get("reads"), summary, info,
+        frames.get("routes"),
+    )  # fmt: skip
 
 
 def versions() -> dict[str, str]:

@@ -280,7 +280,7 @@ def _timed(pairs: dict[str, str], type: str = "int64") -> tuple[Column, ...]:
 
 
 _POLICY = Column("policy", "string", "the policy spec, as given")
-_ROUTES = Column("routes", "string", "recorded, rerouted or predicted")
+_ROUTES = Column("routes", "string", "recorded, rerouted, predicted or cacheprior:LAMBDA,J")
 _PHASE = Column("phase", "string", "decode or prefill")
 _COUNTERS = _counts(
     {
@@ -327,6 +327,14 @@ _FATES = (
     ),
 )
 
+_AGREEMENT = tuple(
+    Column(name, "int64", doc + "; null under recorded routes", nullable=True)
+    for name, doc in (
+        ("picks_made", "picks that the routes made anew"),
+        ("picks_kept", "those of them that the recorded row holds too"),
+    )
+)
+
 RESULT: dict[str, Table] = {
     table.name: table
     for table in (
@@ -353,6 +361,7 @@ RESULT: dict[str, Table] = {
                 Column("peak_speculative", "int64", "most speculative slots at any moment of the window"),
                 Column("peak_limbo", "int64", "most limbo slots at any moment of the window"),
                 *_FATES,
+                *_AGREEMENT,
                 *_timed(
                     {"total_us": "from the window's start to the end of its last event's wait"}, "float64"
                 ),
@@ -377,6 +386,29 @@ RESULT: dict[str, Table] = {
                 Column("prefetch_hits", "int64", "wanted and read ahead", nullable=True),
                 Column("misses", "int64", "wanted and absent", nullable=True),
                 Column("hit_ratio", "float64", "(hits + prefetch_hits) / lookups", nullable=True),
+            ),
+        ),
+        Table(
+            "routes",
+            "How far new routes leave the recorded ones at one layer in one phase.",
+            ("policy", "routes", "phase", "layer"),
+            (
+                _POLICY,
+                Column("routes", "string", "rerouted, predicted or cacheprior:LAMBDA,J"),
+                _PHASE,
+                Column("layer", "int64", "MoE layer"),
+                Column("picks_made", "int64", "picks that the routes made anew"),
+                Column("picks_kept", "int64", "those of them that the recorded row holds too"),
+                Column("rows", "int64", "rows whose router scores were read; null: none were", nullable=True),
+                Column(
+                    "given_up_mean_ratio",
+                    "float64",
+                    "softmax mass of a row's raw best picks that its new picks lack: mean over the rows",
+                    nullable=True,
+                ),
+                Column(
+                    "given_up_p99_ratio", "float64", "its 99th percentile, to 0.0001", nullable=True
+                ),
             ),
         ),
         Table(

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from replay.agreement import drift
 from replay.ledger import COUNTED, FATES, PENDING, TIMES
 
 if TYPE_CHECKING:
@@ -17,7 +21,9 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def summarise(candidates: Sequence[Row], baseline: str, warm: int) -> list[dict[str, Any]]:
+def summarise(
+    candidates: Sequence[Row], baseline: str, warm: int, prefill: NDArray[np.bool_]
+) -> list[dict[str, Any]]:
     """One row a policy and routes.
 
     Totals are over all counted windows; figures per token are over decode windows, whose committed tokens they
@@ -31,6 +37,8 @@ def summarise(candidates: Sequence[Row], baseline: str, warm: int) -> list[dict[
         The spec whose misses a change is against, under the same routes.
     warm : int
         First windows that are not counted.
+    prefill : bool[windows]
+        Which windows are prefill.
 
     Returns
     -------
@@ -39,10 +47,16 @@ def summarise(candidates: Sequence[Row], baseline: str, warm: int) -> list[dict[
     """
     base = {c.routes: c.tally.total("misses", DECODE) for c in candidates if c.text == baseline}
     tokens = {c.routes: int(c.tokens[warm:].sum()) for c in candidates if c.text == baseline}
-    return [_row(c, base.get(c.routes), tokens.get(c.routes), warm) for c in candidates]
+    return [_row(c, base.get(c.routes), tokens.get(c.routes), warm, prefill) for c in candidates]
 
 
-def _row(candidate: Row, base_misses: int | None, base_tokens: int | None, warm: int) -> dict[str, Any]:
+def _row(
+    candidate: Row,
+    base_misses: int | None,
+    base_tokens: int | None,
+    warm: int,
+    prefill: NDArray[np.bool_],
+) -> dict[str, Any]:
     tally, tokens = candidate.tally, int(candidate.tokens[warm:].sum())
     row: dict[str, Any] = {"policy": candidate.text, "routes": candidate.routes, "tokens": tokens}
     for name in (*COUNTED, *PENDING, *(FATES if tally.timed else ())):
@@ -74,7 +88,22 @@ def _row(candidate: Row, base_misses: int | None, base_tokens: int | None, warm:
     row["misses_change_ratio"] = change
     for name in tally.unknown:
         row[name.replace("_ns", "_us")] = None
-    if candidate.routes != "recorded":
-        row["picks_made"], row["picks_kept"] = tally.total("picks_made"), tally.total("picks_kept")
-        row["picks_kept_ratio"] = _ratio(row["picks_kept"], row["picks_made"])
+    row.update(_agreement(candidate, prefill))
+    return row
+
+
+def _agreement(candidate: Row, prefill: NDArray[np.bool_]) -> dict[str, Any]:
+    """Picks made anew and kept, their drift, and the mass given up; all None under recorded routes."""
+    names = ("picks_made", "picks_kept", "picks_kept_ratio", "picks_kept_first_ratio", "picks_kept_last_ratio")
+    row: dict[str, Any] = dict.fromkeys((*names, "given_up_mean_ratio", "given_up_p99_ratio"))
+    if candidate.routes == "recorded":
+        return row
+    made, kept = candidate.tally.total("picks_made"), candidate.tally.total("picks_kept")
+    row["picks_made"], row["picks_kept"], row["picks_kept_ratio"] = made, kept, _ratio(kept, made)
+    tenths = drift(candidate.tally, prefill)
+    if tenths:
+        row["picks_kept_first_ratio"], row["picks_kept_last_ratio"] = tenths[0], tenths[-1]
+    if candidate.given_up is not None:
+        row["given_up_mean_ratio"] = candidate.given_up.mean()
+        row["given_up_p99_ratio"] = candidate.given_up.p99()
     return row

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replay.bound import Bound
+from replay.parting import sentence
 from replay.play import Coverage
 from replay.resolve import Resolved
 from replay.semantics import Routes, Semantics
@@ -19,6 +20,7 @@ def warnings_for(
     bound: Bound,
     routes: Sequence[Routes],
     coverage: Coverage,
+    parting: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Warnings of a comparison.
 
@@ -30,6 +32,8 @@ def warnings_for(
     bound : Bound
     routes : sequence of Routes
     coverage : Coverage
+    parting : mapping, optional
+        How far recorded and rerouted routes part.
 
     Returns
     -------
@@ -39,6 +43,7 @@ def warnings_for(
     found = []
     if any(each.kind == "recorded" for each in routes):
         found += _fixed_routes(trace)
+        found += [text for text in (sentence(parting),) if text is not None]
     found += _retention(policies)
     found += _coverage(trace, policies, routes, coverage)
     found += _recorded_ways(trace, semantics)

@@ -138,7 +138,31 @@ def compare_case(seed: int, path) -> str:
     for row in layers:
         chosen = [c for (w, la), c in cells.items() if la == row["layer"] and prefill[w] == (row["phase"] == "prefill")]
         check_row(row, chosen, (seed, row["phase"], row["layer"]))
+    check_routes(case, slow, run)
     return "equal"
+
+
+def check_routes(case: Case, slow, run) -> None:
+    """What new routes change about the picks, by layer and by window, and the mass that they give up."""
+    if case.options.kind == "recorded":
+        assert run.routes is None and run.windows["picks_made"].null_count() == len(run.windows)
+        return
+    warm, phase = case.options.warm, ["prefill" if w.prefill else "decode" for w in case.trace.windows]
+    counted = {key: pair for key, pair in slow.agreement.items() if key[0] >= warm}
+    for row in run.windows.iter_rows(named=True):
+        pairs = [pair for (w, _), pair in counted.items() if w == row["window"]]
+        assert [row["picks_made"], row["picks_kept"]] == [sum(each) for each in zip(*pairs, strict=True)]
+    for row in run.routes.iter_rows(named=True):
+        here = row["phase"], row["layer"]
+        pairs = [pair for (w, la), pair in counted.items() if (phase[w], la) == here]
+        assert [row["picks_made"], row["picks_kept"]] == [sum(each) for each in zip(*pairs, strict=True)]
+        mass = sorted(x for (w, _, la), x in slow.given_up.items() if w >= warm and (phase[w], la) == here)
+        assert row["rows"] == (None if case.options.kind == "predicted" else len(mass))
+        if mass:
+            assert abs(row["given_up_mean_ratio"] - sum(mass) / len(mass)) < 1e-6
+            assert abs(row["given_up_p99_ratio"] - mass[-(-99 * len(mass) // 100) - 1]) < 1e-4
+        else:
+            assert row["given_up_mean_ratio"] is row["given_up_p99_ratio"] is None
 
 
 @pytest.mark.parametrize("block", range(6))

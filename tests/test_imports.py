@@ -19,7 +19,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("kernels", ("jit", "arena", "router", "log", "disk", "fate")),
     ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound")),
     ("engine", ("engine", "chunk", "training", "lane", "timing", "timeline", "clock")),
-    ("counts", ("ledger",)),
+    ("counts", ("ledger", "agreement")),
     (
         "runs",
         (
@@ -31,6 +31,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "trust",
             "run",
             "candidate",
+            "parting",
             "summary",
             "compare",
         ),

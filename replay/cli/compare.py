@@ -82,7 +82,7 @@ def compare(
     with flags.progress(len(opened.windows), quiet) as progress:
         run = run_compare(
             opened, texts, slots=slots, bytes=bytes, semantics=semantics, routes=kinds, grid=factors, clock=params,
-            baseline=baseline, skip=skip, reads=reads, threads=threads, progress=progress,
+            baseline=baseline, skip=skip, reads=reads, part=routes is None, threads=threads, progress=progress,
         )  # fmt: skip
     if out is not None:
         from replay.output import write_run
@@ -109,6 +109,9 @@ def _print(run: "Run", trace: "Trace", out: Any, quiet: bool) -> None:
     timed = run.info["clock"] is not None
     typer.echo(aligned(*_table(run.summary, timed)))
     typer.echo("")
+    if any(row["picks_made"] for row in run.summary):
+        typer.echo(aligned(*_agreement(run)))
+        typer.echo("")
     typer.echo(_worst(run))
     if not quiet:
         for line in _next(run, trace, out):
@@ -170,6 +173,41 @@ def _table(summary: list[dict[str, Any]], timed: bool) -> tuple[list[str], list[
             ]
         rows.append(cells)
     return headers, rows
+
+
+def _agreement(run: "Run") -> tuple[list[str], list[list[Any]]]:
+    """One line a policy under routes that are not the recorded ones: what they change about the picks."""
+    headers = ["policy", "routes", "picks changed", "first tenth", "last tenth", "mass given up", "p99", "most at"]
+    rows = []
+    for row in run.summary:
+        if not row["picks_made"]:
+            continue
+        changed = [row[f"picks_kept{each}_ratio"] for each in ("", "_first", "_last")]
+        rows.append(
+            [
+                row["policy"],
+                row["routes"],
+                *(None if each is None else f"{1 - each:.1%}" for each in changed),
+                *(None if row[name] is None else f"{row[name]:.2%}" for name in _GIVEN_UP),
+                _most_changed(run, row),
+            ]
+        )
+    return headers, rows
+
+
+_GIVEN_UP = ("given_up_mean_ratio", "given_up_p99_ratio")
+
+
+def _most_changed(run: "Run", row: dict[str, Any]) -> str:
+    """The layer where most picks changed."""
+    import polars as pl
+
+    assert run.routes is not None
+    mine = run.routes.filter((pl.col("policy") == row["policy"]) & (pl.col("routes") == row["routes"]))
+    by_layer = mine.group_by("layer").agg(pl.col("picks_made", "picks_kept").sum()).filter(pl.col("picks_made") > 0)
+    changed = by_layer.with_columns(changed=1 - pl.col("picks_kept") / pl.col("picks_made"))
+    worst = changed.sort(["changed", "layer"], descending=[True, False]).row(0, named=True)
+    return f"layer {worst['layer']} ({worst['changed']:.1%})"
 
 
 def _fixed(value: float | None, digits: int) -> str | None:
