@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.jit import inline
+from replay.jit import called, inline
 
 # -- every record: list links first
 PREV, NEXT = 0, 1
@@ -53,6 +53,9 @@ BYTES_BOUND = 25  # 1: the bound is a byte budget
 SEED = 26  # state of the policy's random numbers
 TALLY = 27  # address of the window's counters by layer, TALLY_WORDS each
 LOGGED = 28  # rows of the event log
+SOLE_PART = 29  # address of the only part; -1: several
+EQUAL_BYTES = 30  # bytes of every expert; -1: they differ
+TRACKED = 31  # 1: USED_AT is kept, for prompt-hot
 HEADER = 64
 TALLY_WORDS = 16
 
@@ -71,29 +74,31 @@ WORK = 16  # 16 words of the policy's own: part + WORK + i
 LISTS = 32  # 8 more list sentinels: part + LISTS + 2 * i
 PART = 48
 
-# -- slot
+# -- slot: two cache lines, the second rarely touched
 KEY = 2
 PIN = 3
 STATE = 4
 OF_PART = 5
 LAYER = 6
-USED_AT = 7  # TICK of its last load, claim or moving touch
-HOT = 8
-GENERATION = 9  # event at which it went to limbo
-WANTED = 10  # event that wants this speculative slot
-A, B, C, D = 11, 12, 13, 14  # the policy's own
+A = 7  # the policy's own, as B, C and D
+USED_AT = 8  # TICK of its last load, claim or moving touch; kept only where TRACKED
+HOT = 9
+GENERATION = 10  # event at which it went to limbo
+WANTED = 11  # event that wants this speculative slot
+B, C, D = 12, 13, 14
 SLOT = 16
 
 FREE, RESIDENT, SPECULATION, LIMBO = 0, 1, 2, 3
 
-# -- key
+# -- key: two cache lines, the second rarely touched
 BYTES = 2
 KEY_PART = 3
 NUMBER = 4  # layer * experts + expert
 NEXT_USE = 5  # look-ahead policies: next event that wants it
-TRANSIENT = 6  # event whose miss of it its policy declined to keep
-GHOST, NOTE, MARK = 7, 8, 9  # the policy's own
-KEY_SIZE = 10
+GHOST = 6  # the policy's own, as NOTE and MARK
+NOTE, MARK = 7, 8
+TRANSIENT = 9  # event whose miss of it its policy declined to keep
+KEY_SIZE, KEY_SHIFT = 16, 4
 
 DECLINED = -2
 """What a policy's ``victim`` returns where it would rather not keep the expert that is missed."""
@@ -179,6 +184,14 @@ def _slot_counts(plan: Plan, sizes: NDArray[np.int64], experts: int) -> NDArray[
     return np.minimum(plan.capacity, most)
 
 
+def aligned(words: int) -> NDArray[np.int64]:
+    """Zeroed words that begin at a cache line."""
+    line = 64
+    raw = np.zeros(words + line // 8, np.int64)
+    skip = -raw.ctypes.data % line // 8
+    return raw[skip : skip + words]
+
+
 def build(
     plan: Plan, sizes: NDArray[np.int64], extra_words: NDArray[np.int64] | None = None, seed: int = 0
 ) -> NDArray[np.int64]:
@@ -209,9 +222,10 @@ def build(
     at += PART * parts
     spec_at, at = at, at + 2 * layers
     limbo_at, at = at, at + 2 * experts
-    at += -at % 8
+    at += -at % 16
     slot_at = at + SLOT * np.concatenate(([0], np.cumsum(slots)[:-1]))
     at += SLOT * int(slots.sum())
+    at += -at % 16
     key_at, at = at, at + KEY_SIZE * keys
     slot_of_at, at = at, at + keys
     uses_at, at = at, at + keys
@@ -220,7 +234,7 @@ def build(
     at += int(slots.sum())
     extra_at = at + np.concatenate(([0], np.cumsum(extra)[:-1]))
     at += int(extra.sum())
-    m = np.zeros(at, np.int64)
+    m = aligned(at)
     m[[NOW, AVOID, OWN, HOTNOW]] = 0, -1, 1, -1
     m[[SLOT_OF, KEYS, SPEC_LISTS, USES, PARTS, PART_COUNT]] = (
         slot_of_at,
@@ -232,6 +246,8 @@ def build(
     )
     m[[OLD, NEW, OLD_GENERATION, NEW_GENERATION]] = limbo_at, limbo_at + experts, -1, -1
     m[TALLY] = tally_at
+    m[SOLE_PART] = part_at[0] if parts == 1 else -1
+    m[EQUAL_BYTES] = sizes.flat[0] if (sizes == sizes.flat[0]).all() else -1
     m[BYTES_BOUND], m[SEED] = int(plan.by_bytes), seed
     m[slot_of_at : slot_of_at + keys] = -1
     for lists in (part_at, spec_at + 2 * np.arange(layers)):
@@ -294,9 +310,31 @@ def link_tail(m, sentinel, x):
 
 
 @inline
+def part_of(m, key):
+    """Part that may hold an expert."""
+    p = m[SOLE_PART]
+    return p if p >= 0 else m[key + KEY_PART]
+
+
+@inline
+def bytes_of(m, key):
+    """Bytes of an expert."""
+    size = m[EQUAL_BYTES]
+    return size if size >= 0 else m[key + BYTES]
+
+
+@inline
+def number_of(m, key):
+    """Number of an expert: layer * experts + id."""
+    return (key - m[KEYS]) >> KEY_SHIFT
+
+
+@inline
 def eligible(m, s):
     """Whether a resident slot may be a victim now: not pinned, not avoided, not hot (semantics 4)."""
-    return m[s + PIN] != m[NOW] and m[s + LAYER] != m[AVOID] and m[s + HOT] != m[HOTNOW]
+    if m[s + PIN] == m[NOW] or m[s + LAYER] == m[AVOID]:
+        return False
+    return m[HOTNOW] < 0 or m[s + HOT] != m[HOTNOW]
 
 
 @inline
@@ -357,3 +395,33 @@ def give_free(m, p, s):
         m[heap + i] = m[heap + parent]
         i = parent
     m[heap + i] = s
+
+
+# -- sorting -----------------------------------------------------------------------------------------
+
+
+@called
+def sort_words(m, first, count):
+    """Sort some words ascending in place: nothing to do when they are, else a heap sort."""
+    ordered = True
+    for i in range(first + 1, first + count):
+        if m[i - 1] > m[i]:
+            ordered = False
+            break
+    if ordered:
+        return
+    for turn in range(count // 2 + count):
+        root, end = count // 2 - 1 - turn, count
+        if root < 0:  # the heap stands: its largest goes behind it
+            root, end = 0, end + root
+            m[first], m[first + end] = m[first + end], m[first]
+        while True:
+            child = 2 * root + 1
+            if child >= end:
+                break
+            if child + 1 < end and m[first + child + 1] > m[first + child]:
+                child += 1
+            if m[first + root] >= m[first + child]:
+                break
+            m[first + root], m[first + child] = m[first + child], m[first + root]
+            root = child

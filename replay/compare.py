@@ -124,7 +124,9 @@ def compare(
         "parting": parted,
         "left_out": left,
         "notes": [f"{c.text}: {note}" for c in found for note in c.entry.lane.notes()],
-        "warnings": warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage, parted),
+        "warnings": warnings_for(
+            trace, [c.policy for c in found], semantics, bound, routes, coverage, parted
+        ),
     }
     return Run(layers, windows, curves, every, summary, info, kept)
 

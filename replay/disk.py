@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay.fate import NEVER
-from replay.jit import inline
+from replay.jit import called
 
 Memory = NDArray[np.int64]
 
@@ -59,7 +59,7 @@ READ_SIZE = 16
 RETIRED, IN_FLIGHT, NAMED = 0, 1, 2  # phases; NAMED: claimed or demanded by the current event
 
 
-@inline
+@called
 def _push(m: Memory, done: int, read: int, size: int, ahead: int) -> None:
     """Add a running piece to the heap."""
     place = HEAP + RUNNING_SIZE * m[COUNT]
@@ -78,7 +78,7 @@ def _push(m: Memory, done: int, read: int, size: int, ahead: int) -> None:
     m[place + FROM_AHEAD] = ahead
 
 
-@inline
+@called
 def _pop(m: Memory) -> None:
     """Complete the running piece that is done first: its worker is free, its read has its bytes."""
     read = m[HEAP + READ]
@@ -107,14 +107,14 @@ def _pop(m: Memory) -> None:
         m[place + field] = m[last + field]
 
 
-@inline
+@called
 def release(m: Memory, read: int) -> None:
     """Give a read's record back."""
     m[read + AFTER] = m[FREE]
     m[FREE] = read
 
 
-@inline
+@called
 def append(m: Memory, read: int, queue: int) -> None:
     """Put a read's waiting pieces at the end of a queue."""
     last = m[TAIL + queue]
@@ -128,7 +128,7 @@ def append(m: Memory, read: int, queue: int) -> None:
     m[TAIL + queue] = read
 
 
-@inline
+@called
 def unlink(m: Memory, read: int) -> None:
     """Take a read out of its queue."""
     before, after, queue = m[read + BEFORE], m[read + AFTER], m[read + QUEUE]
@@ -142,7 +142,7 @@ def unlink(m: Memory, read: int) -> None:
         m[after + BEFORE] = before
 
 
-@inline
+@called
 def start_pieces(m: Memory, stream: float, device: float) -> None:
     """Start queued pieces now, as far as workers are free: urgent first, read-ahead within its limit."""
     now = m[NOW]
@@ -174,7 +174,7 @@ def start_pieces(m: Memory, stream: float, device: float) -> None:
         _push(m, done, read, size, ahead)
 
 
-@inline
+@called
 def advance(m: Memory, stream: float, device: float, time: int) -> None:
     """Run every completion up to and including a time; pieces start after each instant before it."""
     while m[COUNT] > 0 and m[HEAP + DONE] <= time:
@@ -187,14 +187,14 @@ def advance(m: Memory, stream: float, device: float, time: int) -> None:
     m[NOW] = time
 
 
-@inline
+@called
 def settle(m: Memory, stream: float, device: float, time: int) -> None:
     """Run every completion up to and including a time; pieces start after it too."""
     advance(m, stream, device, time)
     start_pieces(m, stream, device)
 
 
-@inline
+@called
 def take(m: Memory, key: int, size: int, cell: int) -> int:
     """Open the record of a new read; none of its pieces waits in a queue yet."""
     read = m[FREE]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import replay.engine.frame as fr
-from replay.arena import LOGGED, Plan, build
+from replay.arena import LOGGED, TRACKED, Plan, build
 from replay.chunk import Demand, Prepared, no_guesses
-from replay.engine.loop import run_chunk, start_layer
+from replay.engine.loop import run_chunk
 from replay.evict import load as load_eviction
 from replay.resolve import Resolved
 from replay.semantics import ENGINE_CAPS, RECORDED_ROUTES, Routes, Semantics
@@ -147,6 +147,7 @@ class Lane:
         self.steps = load_eviction(evict.name)
         options = policy.values[evict.name]
         self.memory = build(plan, shape.sizes, self.steps.words(plan, shape, options))
+        self.memory[TRACKED] = semantics.prompt_hot is not None
         self.steps.setup(self.memory, options)
         self.settings = _settings(shape, policy, semantics, routes)
         self.logging = log
@@ -175,6 +176,8 @@ class Lane:
 
     def start(self, snapshots: dict[int, NDArray[np.int32]]) -> None:
         """Insert the first resident snapshot of each layer (start ``recorded``)."""
+        from replay.engine.start import start_layer  # compiled only where it is needed
+
         for layer in sorted(snapshots):
             start_layer(
                 self.memory, snapshots[layer], layer, self.shape.experts, self.steps.enter, self.steps.victim

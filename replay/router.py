@@ -163,24 +163,6 @@ def shortlist_sparse(offsets, experts, scores):
     return out_offsets, ids[:at].copy(), out[:at].copy()
 
 
-@kernel(
-    I64[:, ::1](OFFSETS, IDS, SCORES_1D, types.Array(types.uint8, 2, "C", readonly=True), I64, I64, F64, F64)
-)
-def _pick_rows(offsets, ids, scores, resident, count, protect, bonus, rank1):
-    n, experts = resident.shape
-    out = np.full((n, max(count, 1)), -1, np.int64)
-    flags, taken = np.empty(experts, np.uint8), np.empty(experts, np.uint8)
-    places = np.empty(max(count, 1), np.int64)
-    for row in range(n):
-        low, high = offsets[row], offsets[row + 1]
-        for i in range(low, high):
-            flags[i - low] = resident[row, ids[i]]
-        got = pick(scores, ids, low, high, flags, taken, count, protect, bonus, rank1, places)
-        for i in range(got):
-            out[row, i] = ids[places[i]]
-    return out
-
-
 def route(
     scores: NDArray[np.floating],
     resident: NDArray[np.bool_],
@@ -218,12 +200,14 @@ def route(
     >>> route(z, held, 10, protect=3, bonus=0.85)[0].tolist()
     [0, 1, 2, 6, 7, 8, 9, 10, 11, 3]
     """
+    from replay.router_rows import pick_rows  # compiled only where rows are routed outside the event loop
+
     if draft:
         protect, bonus, rank1 = 1, 2 * bonus, 0.0
     dense = np.ascontiguousarray(scores, np.float32)
     offsets, ids, short = shortlist_dense(dense, count, max(bonus, rank1, 0.0))
     flags = np.ascontiguousarray(resident, np.uint8)
-    return _pick_rows(offsets, ids, short, flags, count, protect, float(bonus), float(rank1))
+    return pick_rows(offsets, ids, short, flags, count, protect, float(bonus), float(rank1))
 
 
 def weights(scores: NDArray[np.floating], picks: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -406,9 +406,7 @@ RESULT: dict[str, Table] = {
                     "softmax mass of a row's raw best picks that its new picks lack: mean over the rows",
                     nullable=True,
                 ),
-                Column(
-                    "given_up_p99_ratio", "float64", "its 99th percentile, to 0.0001", nullable=True
-                ),
+                Column("given_up_p99_ratio", "float64", "its 99th percentile, to 0.0001", nullable=True),
             ),
         ),
         Table(

@@ -94,7 +94,13 @@ def _row(
 
 def _agreement(candidate: Row, prefill: NDArray[np.bool_]) -> dict[str, Any]:
     """Picks made anew and kept, their drift, and the mass given up; all None under recorded routes."""
-    names = ("picks_made", "picks_kept", "picks_kept_ratio", "picks_kept_first_ratio", "picks_kept_last_ratio")
+    names = (
+        "picks_made",
+        "picks_kept",
+        "picks_kept_ratio",
+        "picks_kept_first_ratio",
+        "picks_kept_last_ratio",
+    )
     row: dict[str, Any] = dict.fromkeys((*names, "given_up_mean_ratio", "given_up_p99_ratio"))
     if candidate.routes == "recorded":
         return row

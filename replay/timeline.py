@@ -18,6 +18,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from replay.arena import sort_words
 from replay.disk import (
     ACTIVE,
     AHEAD,
@@ -67,7 +68,7 @@ from replay.disk import (
     unlink,
 )  # fmt: skip
 from replay.fate import CANCELLED, DEMAND, EVENT_COLUMNS, LATE, NEVER, PARTIAL, TIMELY, UNUSED
-from replay.jit import MEMORY, inline, kernel
+from replay.jit import MEMORY, called, loop
 from replay.log import OP_ASK, OP_CLAIM, OP_DEMAND, OP_EVENT, OP_FREE, OP_ISSUE, OP_RETIRE, OP_WINDOW
 
 Grid = NDArray[np.int64]
@@ -101,7 +102,7 @@ _OK, _NO_OP, _RANGE, _PLACE, _TWICE, _NOT_IN_FLIGHT, _UNRESOLVED, TOO_LATE = ran
 END_OF_TIME = 2**62
 
 
-@inline
+@called
 def _write(m: Memory, records: Grid, read: int, fate: int) -> None:
     """Complete a read's record, where reads are kept; all its pieces that ever start have started."""
     if records.shape[0] > 0:
@@ -117,7 +118,7 @@ def _write(m: Memory, records: Grid, read: int, fate: int) -> None:
         records[record, R_FATE] = fate
 
 
-@inline
+@called
 def _retire(m: Memory, out: Grid, records: Grid, read: int) -> None:
     """Drop a read's waiting pieces, count its fate; running pieces finish and hold its generation."""
     cell, size, begun = m[read + CELL], m[read + BYTES], m[read + OFFSET]
@@ -145,7 +146,7 @@ def _retire(m: Memory, out: Grid, records: Grid, read: int) -> None:
         release(m, read)
 
 
-@inline
+@called
 def _claim(m: Memory, out: Grid, read: int) -> None:
     """Count what the event finds of a read that it wants, and promote the pieces that still wait."""
     cell, size = m[read + CELL], m[read + BYTES]
@@ -163,46 +164,19 @@ def _claim(m: Memory, out: Grid, read: int) -> None:
         append(m, read, URGENT)
 
 
-@inline
-def _sort(m: Memory, first: int, count: int) -> None:
-    """Sort some words ascending in place: nothing to do when they are, else a heap sort."""
-    ordered = True
-    for i in range(first + 1, first + count):
-        if m[i - 1] > m[i]:
-            ordered = False
-            break
-    if ordered:
-        return
-    for turn in range(count // 2 + count):
-        root, end = count // 2 - 1 - turn, count
-        if root < 0:  # the heap stands: its largest goes behind it
-            root, end = 0, end + root
-            m[first], m[first + end] = m[first + end], m[first]
-        while True:
-            child = 2 * root + 1
-            if child >= end:
-                break
-            if child + 1 < end and m[first + child + 1] > m[first + child]:
-                child += 1
-            if m[first + root] >= m[first + child]:
-                break
-            m[first + root], m[first + child] = m[first + child], m[first + root]
-            root = child
-
-
-@inline
+@called
 def _ask(m: Memory, stream: float, device: float, sizes: Memory, out: Grid, records: Grid, cell: int) -> None:
     """Promote and queue what the event wants, wait for all of it, and close those reads."""
     m[ASKED] = m[NOW]
     first_claim, end_claim = m[CLAIMS], m[CLAIMS] + m[CLAIMED]
-    _sort(m, first_claim, m[CLAIMED])
+    sort_words(m, first_claim, m[CLAIMED])
     for i in range(first_claim, end_claim):
         place = m[ACTIVE] + m[i]
         m[i] = m[place]
         m[place] = -1
         _claim(m, out, m[i])
     first_demand, end_demand = m[DEMANDS], m[DEMANDS] + m[DEMANDED]
-    _sort(m, first_demand, m[DEMANDED])
+    sort_words(m, first_demand, m[DEMANDED])
     for i in range(first_demand, end_demand):
         size = sizes[m[i]]
         m[i] = take(m, m[i], size, cell)
@@ -228,7 +202,7 @@ def _ask(m: Memory, stream: float, device: float, sizes: Memory, out: Grid, reco
     m[DEMANDED] = 0
 
 
-@inline
+@called
 def _wait_limbo(m: Memory, stream: float, device: float, out: Grid, cell: int, until: int) -> None:
     """Wait for the running pieces of a limbo generation."""
     if until > m[NOW]:
@@ -236,7 +210,7 @@ def _wait_limbo(m: Memory, stream: float, device: float, out: Grid, cell: int, u
         settle(m, stream, device, until)
 
 
-@kernel(types.UniTuple(types.int64, 4)(_GRID, types.int64))
+@loop(types.UniTuple(types.int64, 4)(_GRID, types.int64))
 def measure_log(log: NDArray[np.int64], workers: int) -> tuple[int, int, int, int]:
     """Say how much room a log needs.
 
@@ -274,7 +248,7 @@ def measure_log(log: NDArray[np.int64], workers: int) -> tuple[int, int, int, in
     return reads, most + workers, most_claims, most_demands
 
 
-@kernel(
+@loop(
     types.int64(
         MEMORY, types.float64, types.float64, _GRID, types.int64, _GRID, _GRID, MEMORY, _GRID, MEMORY, _GRID
     )

@@ -10,7 +10,7 @@ import pytest
 from numpydoc.docscrape import NumpyDocString
 
 PACKAGE = Path(__file__).resolve().parent.parent / "replay"
-KERNELS = {"kernel", "step", "inline"}
+KERNELS = {"kernel", "loop", "step", "inline", "called", "apart"}
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:

@@ -16,7 +16,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ground", ("replay", "errors", "units", "schema")),
     ("declarations", ("policy", "semantics")),
     ("trace", ("trace", "importers")),
-    ("kernels", ("jit", "arena", "router", "log", "disk", "fate")),
+    ("kernels", ("jit", "arena", "router", "router_rows", "log", "disk", "fate")),
     ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound")),
     ("engine", ("engine", "chunk", "training", "lane", "timing", "timeline", "clock")),
     ("counts", ("ledger", "agreement")),

@@ -6,9 +6,10 @@ import numpy as np
 
 import replay.arena as ar
 import replay.engine.frame as fr
+from replay.arena import part_of
 from replay.engine.guess import rank_row
 from replay.engine.move import count, hit, load, retire_layer, trim
-from replay.jit import inline
+from replay.jit import called, inline
 
 
 @inline
@@ -25,7 +26,7 @@ def insert_id(wants, n, e):
     return n + 1
 
 
-@inline
+@called
 def recorded_occurrences(w, layer, layers, events, work):
     """The event's recorded picks, row-major and rank order, into ``work.occurrence``; returns how many."""
     n = np.int64(0)
@@ -46,7 +47,7 @@ def prior_bonus(layer, chosen, router, settings, rates):
     return rates[fr.PRIOR] * rates[at]
 
 
-@inline
+@called
 def reroute_row(m, w, layer, r, chosen, events, router, settings, rates, work):
     """New picks of one row from its router scores and the replayed residency; returns how many."""
     draft = r > 0 and settings[fr.DRAFT_MOCE] and not events.prefill[w]
@@ -74,7 +75,7 @@ def mass_given_up(chosen, got, router, work):
     return max(0.0, 1.0 - kept / raw)
 
 
-@inline
+@called
 def new_occurrences(m, w, layer, events, router, settings, rates, work, given_up):
     """Picks of routes that are not the recorded ones, row-major and rank order; returns how many.
 
@@ -116,7 +117,7 @@ def new_occurrences(m, w, layer, events, router, settings, rates, work, given_up
     return n
 
 
-@inline
+@called
 def unique(work, n):
     """Unique ids of the first ``n`` occurrences, ascending, into ``work.wants``; returns how many."""
     work.stamp[0] += 1
@@ -130,7 +131,7 @@ def unique(work, n):
     return found
 
 
-@inline
+@called
 def last_order(work, n):
     """Unique ids of ``n`` occurrences in the order of their last one, into ``work.order``; returns how many."""
     work.stamp[0] += 1
@@ -147,10 +148,10 @@ def last_order(work, n):
     return found
 
 
-@inline
+@called
 def fail(m, failure, window, layer, number, base, wants, low, high):
     """Record why the replay stops: the arena cannot hold one event."""
-    p = m[m[ar.KEYS] + ar.KEY_SIZE * number + ar.KEY_PART]
+    p = part_of(m, m[ar.KEYS] + ar.KEY_SIZE * number)
     needed = np.int64(0)
     for i in range(low, high):
         if m[m[ar.KEYS] + ar.KEY_SIZE * (base + wants[i]) + ar.KEY_PART] == p:
@@ -176,65 +177,54 @@ def pin_present(m, base, wants, low, high):
 
 
 @inline
-def play_atomic(m, rows, layer, wants, low, high, base, got, enter, claim, victim):
-    """Hits, then misses, each ascending (order ``id``). Returns the id that found no slot, or -1."""
+def hits_first(m, wants, low, high, base, order):
+    """Present ids, then absent ones, each ascending (order ``id``), into ``order``; returns how many."""
     table = m[ar.SLOT_OF] + base
-    missing = np.int64(0)
+    n = np.int64(0)
     for i in range(low, high):
-        s = m[table + wants[i]]
-        if s < 0:
-            missing += 1
-            continue
-        outcome = hit(m, rows, s, layer, enter, claim)
-        if i < got.shape[0]:
-            got[i] = outcome
-    if missing > 0:
+        if m[table + wants[i]] >= 0:
+            order[n] = wants[i]
+            n += 1
+    if n < high - low:
         for i in range(low, high):
-            if m[table + wants[i]] < 0 and load(m, rows, base + wants[i], layer, enter, victim) == -1:
-                return np.int64(wants[i])
-    return np.int64(-1)
+            if m[table + wants[i]] < 0:
+                order[n] = wants[i]
+                n += 1
+    return n
 
 
 @inline
-def play_in_order(m, rows, layer, order, count, base, enter, claim, victim):
-    """Claims and loads in one pass over ``order`` (order ``rows``). Returns the id without a slot, or -1."""
-    for i in range(count):
-        e = order[i]
-        s = m[m[ar.SLOT_OF] + base + e]
-        if s >= 0:
-            hit(m, rows, s, layer, enter, claim)
-        elif load(m, rows, base + e, layer, enter, victim) == -1:
-            return np.int64(e)
-    return np.int64(-1)
+def play(m, rows, layer, order, lookups, base, sequential, got, at, enter, claim, victim):
+    """Claim or load one expert after the other; returns the id that found no slot, or -1.
 
-
-@inline
-def play_sequential(m, rows, layer, occurrence, lookups, base, got, at, enter, claim, victim):
-    """Every occurrence is a lookup of its own; nothing is pinned. Returns the id without a slot, or -1."""
+    In ``sequential`` cells nothing is pinned: each lookup stands alone, and a byte budget is trimmed after a load.
+    """
+    table = m[ar.SLOT_OF] + base
     for i in range(lookups):
-        e = occurrence[i]
-        s = m[m[ar.SLOT_OF] + base + e]
-        m[ar.NOW] += 1
-        outcome = 0
+        e = order[i]
+        s = m[table + e]
+        if sequential:
+            m[ar.NOW] += 1
         if s >= 0:
             outcome = hit(m, rows, s, layer, enter, claim)
-        elif m[m[ar.KEYS] + ar.KEY_SIZE * (base + e) + ar.TRANSIENT] == m[ar.EVENT]:
+        elif sequential and m[m[ar.KEYS] + ar.KEY_SIZE * (base + e) + ar.TRANSIENT] == m[ar.EVENT]:
             count(m, layer, fr.HITS, 1)
             outcome = 1
         else:
             s = load(m, rows, base + e, layer, enter, victim)
             if s == -1:
                 return np.int64(e)
-            if m[ar.BYTES_BOUND]:
+            if sequential and m[ar.BYTES_BOUND]:
                 trim(m, m[s + ar.OF_PART], victim)
-        if at + i < got.shape[0]:
+            outcome = 0
+        if sequential and at + i < got.shape[0]:
             got[at + i] = outcome
     return np.int64(-1)
 
 
 @inline
 def look(m, wants, low, high, base, got):
-    """Outcome of every want as it stands before the event (order ``rows``)."""
+    """Outcome of every want, as it stands before an atomic event."""
     for i in range(low, min(high, got.shape[0])):
         s = m[m[ar.SLOT_OF] + base + wants[i]]
         got[i] = 0 if s < 0 else (1 if m[s + ar.STATE] == ar.RESIDENT else 2)
@@ -257,44 +247,35 @@ def finish(m, rows, layer, base, split, trimmed, victim):
     """Steps 4 and 5: retire what nobody wanted, trim a byte budget, unpin."""
     retire_layer(m, rows, layer, split)
     if trimmed:
-        trim(m, m[m[ar.KEYS] + ar.KEY_SIZE * base + ar.KEY_PART], victim)
+        trim(m, part_of(m, m[ar.KEYS] + ar.KEY_SIZE * base), victim)
     m[ar.NOW] += 1
 
 
 @inline
-def choose(m, w, layer, settings, rates, events, router, work, out):
-    """What an event wants, where that needs its occurrences: other routes, order ``rows``, cell ``sequential``.
-
-    Returns the wanted ids with their range, and the number of occurrences in ``work.occurrence``.
-    """
-    row = w * settings[fr.LAYERS] + layer
-    if settings[fr.ROUTES] == fr.RECORDED:
-        occurrences = recorded_occurrences(w, layer, settings[fr.LAYERS], events, work)
-        return events.wants, events.want_offsets[row], events.want_offsets[row + 1], occurrences
-    occurrences = new_occurrences(m, w, layer, events, router, settings, rates, work, out.given_up)
-    return work.wants, np.int64(0), unique(work, occurrences), occurrences
-
-
-@inline
 def event(m, w, layer, settings, rates, events, router, work, out, enter, claim, victim):
-    """One event of any kind, steps 1 to 5. Returns False where the arena cannot hold it."""
-    rows, base = out.log, layer * settings[fr.EXPERTS]
-    sequential = settings[fr.CELL] == fr.SEQUENTIAL
-    wants, low, high, occurrences = choose(m, w, layer, settings, rates, events, router, work, out)
+    """One event, steps 1 to 5. Returns False where the arena cannot hold it."""
+    rows, got, row, base = out.log, out.got, w * settings[fr.LAYERS] + layer, layer * settings[fr.EXPERTS]
+    sequential, by_rows = settings[fr.CELL] == fr.SEQUENTIAL, settings[fr.ORDER] == fr.BY_ROWS
+    wants, low, high = events.wants, events.want_offsets[row], events.want_offsets[row + 1]
+    occurrences = np.int64(0)
+    if settings[fr.ROUTES] != fr.RECORDED:
+        occurrences = new_occurrences(m, w, layer, events, router, settings, rates, work, out.given_up)
+        wants, low, high = work.wants, np.int64(0), unique(work, occurrences)
+    elif sequential or by_rows:
+        occurrences = recorded_occurrences(w, layer, settings[fr.LAYERS], events, work)
     begin(m, base, wants, low, high, events.next_use, settings[fr.LOOK_AHEAD], settings[fr.STREAM])
-    count(m, layer, fr.LOOKUPS, occurrences if sequential else high - low)
+    order, lookups, at = work.order, high - low, np.int64(0)
     if sequential:
-        at = out.looked[0]
+        order, lookups, at = work.occurrence, occurrences, out.looked[0]
         out.looked[0] += occurrences
-        lost = play_sequential(
-            m, rows, layer, work.occurrence, occurrences, base, out.got, at, enter, claim, victim
-        )
-    elif settings[fr.ORDER] == fr.BY_ROWS:
-        look(m, wants, low, high, base, out.got)
-        ordered = last_order(work, occurrences)
-        lost = play_in_order(m, rows, layer, work.order, ordered, base, enter, claim, victim)
     else:
-        lost = play_atomic(m, rows, layer, wants, low, high, base, out.got, enter, claim, victim)
+        look(m, wants, low, high, base, got)
+        if by_rows:
+            last_order(work, occurrences)
+        else:
+            hits_first(m, wants, low, high, base, order)
+    count(m, layer, fr.LOOKUPS, lookups)
+    lost = play(m, rows, layer, order, lookups, base, sequential, got, at, enter, claim, victim)
     if lost >= 0:
         fail(m, out.failure, settings[fr.FIRST_WINDOW] + w, layer, base + lost, base, wants, low, high)
         return False

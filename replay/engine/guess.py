@@ -6,12 +6,13 @@ import numpy as np
 
 import replay.arena as ar
 import replay.engine.frame as fr
-from replay.engine.move import issue
-from replay.jit import inline
+from replay.arena import sort_words
+from replay.engine.move import issue, note_use
+from replay.jit import apart, called, inline
 from replay.router import pick
 
 
-@inline
+@called
 def rank_row(m, layer, low, high, boosted, ids, scores, count, protect, bonus, rank1, experts, work, out):
     """Picks of one shortlisted row against the residency of this moment."""
     if boosted:
@@ -31,7 +32,7 @@ def keep_prediction(cell, place, width, ids, settings, work):
         work.predicted[cell * settings[fr.TOP_K] + i] = ids[place[i]]
 
 
-@inline
+@called
 def merge(m, w, g, events, guesses, settings, rates, work):
     """Merged candidates of a prediction in ``work.merged``: best rank, then raw score, then id. Returns how many."""
     experts, count = settings[fr.EXPERTS], settings[fr.COUNT_K]
@@ -92,7 +93,7 @@ def merge(m, w, g, events, guesses, settings, rates, work):
     return ranked
 
 
-@inline
+@called
 def spare(m, layer, count, scope, experts, work):
     """What a guess must not evict: the target layer's experts, or with scope ``layer`` those of its own list."""
     m[ar.NOW] += 1
@@ -106,7 +107,7 @@ def spare(m, layer, count, scope, experts, work):
             m[s + ar.PIN] = m[ar.NOW]
 
 
-@inline
+@called
 def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch):
     """Act on one prediction: rank, merge, skip what is there, issue the rest."""
     layers, experts = settings[fr.LAYERS], settings[fr.EXPERTS]
@@ -129,12 +130,11 @@ def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch):
         if s < 0:
             issue(m, rows, number, layer, victim)
         elif settings[fr.TOUCH] and m[s + ar.STATE] == ar.RESIDENT and touch(m, m[s + ar.OF_PART], s):
-            m[ar.TICK] += 1
-            m[s + ar.USED_AT] = m[ar.TICK]
+            note_use(m, s)
     m[ar.AVOID] = -1
 
 
-@inline
+@apart
 def stream(m, rows, layer, settings, work, victim):
     """Prefill ``stream``: read the layer's most used absent experts ahead, right before its event."""
     experts = settings[fr.EXPERTS]
@@ -144,7 +144,7 @@ def stream(m, rows, layer, settings, work, victim):
     order = np.empty(experts, np.int64)
     for e in range(experts):
         order[e] = -m[m[ar.USES] + layer * experts + e] * experts + e
-    order.sort()
+    sort_words(order, 0, experts)
     absent = np.int64(0)
     count = np.int64(0)
     for i in range(experts):
@@ -166,7 +166,7 @@ def stream(m, rows, layer, settings, work, victim):
     m[ar.AVOID] = -1
 
 
-@inline
+@apart
 def mark_hot(m, count, stamp):
     """Mark the ``count`` most recent residents of every part as hot for this prefill window."""
     m[ar.HOTNOW] = stamp
@@ -179,7 +179,7 @@ def mark_hot(m, count, stamp):
                 ticks[n] = m[s + ar.USED_AT]
                 n += 1
         if n > count:
-            ticks.sort()
+            sort_words(ticks, 0, n)
             floor = ticks[n - count] if count > 0 else np.int64(1) << 62
         else:
             floor = np.int64(0)

@@ -16,40 +16,13 @@ from __future__ import annotations
 import replay.arena as ar
 import replay.engine.frame as fr
 import replay.log as op
-from replay.arena import take_free
-from replay.engine.event import begin, event, fail, finish, play_atomic
+from replay.engine.event import event
 from replay.engine.guess import guess, mark_hot, stream
-from replay.engine.move import count, find_victim, log, place, publish, trim, turn_limbo
-from replay.jit import inline, kernel
+from replay.engine.move import log, turn_limbo
+from replay.jit import called, loop
 
 
-@kernel(fr.START)
-def start_layer(m, ids, layer, experts, enter, victim):
-    """Start ``recorded``: insert a layer's snapshot as fresh loads without a claim, ascending id.
-
-    Where the arena is smaller than the snapshots, a load evicts in victim order, and a byte budget is trimmed
-    after each load.
-    """
-    m[ar.OWN] = 0
-    for e in ids:
-        key = m[ar.KEYS] + ar.KEY_SIZE * (layer * experts + e)
-        p = m[key + ar.KEY_PART]
-        m[ar.NOW] += 1
-        s = take_free(m, p)
-        if s < 0:
-            s = find_victim(m, p, key, victim)
-        if s < 0:
-            continue
-        place(m, p, s, key, layer, ar.RESIDENT)
-        m[s + ar.PIN] = m[ar.NOW]
-        publish(m, p, s, enter)
-        if m[ar.BYTES_BOUND]:
-            trim(m, p, victim)
-    m[ar.OWN] = 1
-    return 0
-
-
-@inline
+@called
 def open_window(m, window, prefill, prompt_hot):
     """Tell the policies the phase, start the peaks, and mark what a prefill window spares."""
     m[ar.PREFILL] = prefill
@@ -59,7 +32,7 @@ def open_window(m, window, prefill, prompt_hot):
         mark_hot(m, prompt_hot, window + 1)
 
 
-@inline
+@called
 def snapshot(m, base, residents):
     """Write which of a layer's experts are published residents."""
     for e in range(len(residents)):
@@ -67,7 +40,7 @@ def snapshot(m, base, residents):
         residents[e] = s >= 0 and m[s + ar.STATE] == ar.RESIDENT
 
 
-@inline
+@called
 def close_window(m, layers, counts):
     """Hand out the window's counters and clear them."""
     for layer in range(layers):
@@ -77,7 +50,7 @@ def close_window(m, layers, counts):
             m[at + i] = 0
 
 
-@kernel(fr.RUN)
+@loop(fr.RUN)
 def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, claim, victim, touch):
     """Play the windows of one chunk.
 
@@ -98,15 +71,7 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
         1 where the replay stopped (``out.failure`` says why), else 0.
     """
     layers, experts = settings[fr.LAYERS], settings[fr.EXPERTS]
-    # arrays that every event needs, taken out of their tuples once: a tuple is copied word by word at a call
-    rows, got, residents = out.log, out.got, out.residents
-    wants, want_offsets, next_use = events.wants, events.want_offsets, events.next_use
-    look_ahead, streaming, split = settings[fr.LOOK_AHEAD], settings[fr.STREAM], settings[fr.SPLIT]
-    plain = (
-        settings[fr.ROUTES] == fr.RECORDED
-        and settings[fr.CELL] == fr.ATOMIC
-        and settings[fr.ORDER] == fr.BY_ID
-    )
+    rows, residents, split = out.log, out.residents, settings[fr.SPLIT]
     m[ar.LOGGED] = 0
     for w in range(events.prefill.shape[0]):
         prefill = events.prefill[w]
@@ -118,23 +83,12 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
         for layer in range(-1, layers):
             if layer >= 0:
                 m[ar.EVENT] += 1
-                if prefill and streaming != fr.STREAM_OFF:
+                if prefill and settings[fr.STREAM] != fr.STREAM_OFF:
                     stream(m, rows, layer, settings, work, victim)
                 log(m, rows, op.OP_EVENT, layer)
-                row, base = w * layers + layer, layer * experts
                 if residents.shape[0] > 0:
-                    snapshot(m, base, residents[row])
-                if plain:
-                    low, high = want_offsets[row], want_offsets[row + 1]
-                    begin(m, base, wants, low, high, next_use, look_ahead, streaming)
-                    count(m, layer, fr.LOOKUPS, high - low)
-                    lost = play_atomic(m, rows, layer, wants, low, high, base, got, enter, claim, victim)
-                    if lost >= 0:
-                        window = settings[fr.FIRST_WINDOW] + w
-                        fail(m, out.failure, window, layer, base + lost, base, wants, low, high)
-                        return 1
-                    finish(m, rows, layer, base, split, m[ar.BYTES_BOUND], victim)
-                elif not event(m, w, layer, settings, rates, events, router, work, out, enter, claim, victim):
+                    snapshot(m, layer * experts, residents[w * layers + layer])
+                if not event(m, w, layer, settings, rates, events, router, work, out, enter, claim, victim):
                     return 1
                 log(m, rows, op.OP_ASK, layer)
                 if split:

@@ -7,8 +7,8 @@ import numpy as np
 import replay.arena as ar
 import replay.engine.frame as fr
 import replay.log as op
-from replay.arena import give_free, link_tail, take_free, unlink
-from replay.jit import inline
+from replay.arena import bytes_of, give_free, link_tail, number_of, part_of, take_free, unlink
+from replay.jit import called, inline
 
 
 @inline
@@ -28,20 +28,28 @@ def count(m, layer, counter, amount):
 
 
 @inline
+def refund(m, p, key):
+    """An expert leaves its part: its bytes count no more."""
+    if m[ar.BYTES_BOUND]:
+        m[p + ar.USED] -= bytes_of(m, key)
+
+
+@inline
 def find_victim(m, p, key, victim):
     """Evict a victim of a part; hot experts only when nothing else is (semantics 4). -1: none; or ``DECLINED``."""
-    s = victim(m, p, key)
-    if s == -1 and m[ar.HOTNOW] >= 0:
-        hot = m[ar.HOTNOW]
-        m[ar.HOTNOW] = -1
+    hot = m[ar.HOTNOW]
+    s = np.int64(-1)
+    for spared in range(hot >= 0, -1, -1):
+        m[ar.HOTNOW] = hot if spared else -1
         s = victim(m, p, key)
-        m[ar.HOTNOW] = hot
+        if s != -1:
+            break
+    m[ar.HOTNOW] = hot
     if s >= 0:
         old = m[s + ar.KEY]
-        m[m[ar.SLOT_OF] + m[old + ar.NUMBER]] = -1
-        m[s + ar.HOT] = 0
+        m[m[ar.SLOT_OF] + number_of(m, old)] = -1
         m[p + ar.COUNT] -= 1
-        m[p + ar.USED] -= m[old + ar.BYTES]
+        refund(m, p, old)
     return s
 
 
@@ -52,8 +60,19 @@ def place(m, p, s, key, layer, state):
     m[s + ar.OF_PART] = p
     m[s + ar.LAYER] = layer
     m[s + ar.STATE] = state
-    m[m[ar.SLOT_OF] + m[key + ar.NUMBER]] = s
-    m[p + ar.USED] += m[key + ar.BYTES]
+    m[m[ar.SLOT_OF] + number_of(m, key)] = s
+    if m[ar.BYTES_BOUND]:
+        m[p + ar.USED] += bytes_of(m, key)
+    if m[ar.TRACKED]:
+        m[s + ar.HOT] = 0
+
+
+@inline
+def note_use(m, s):
+    """Stamp a slot as used now, where prompt-hot needs to know."""
+    if m[ar.TRACKED]:
+        m[ar.TICK] += 1
+        m[s + ar.USED_AT] = m[ar.TICK]
 
 
 @inline
@@ -61,12 +80,11 @@ def publish(m, p, s, enter):
     """Enter a slot into the eviction order as a fresh load (its own claim with it where ar.OWN is set)."""
     m[s + ar.STATE] = ar.RESIDENT
     m[p + ar.COUNT] += 1
-    m[ar.TICK] += 1
-    m[s + ar.USED_AT] = m[ar.TICK]
+    note_use(m, s)
     enter(m, p, s)
 
 
-@inline
+@called
 def trim(m, p, victim):
     """Evict in victim order until a byte budget fits or nothing is left to evict."""
     while m[p + ar.USED] > m[p + ar.BUDGET]:
@@ -81,8 +99,8 @@ def count_retired(m, rows, s):
     """Count and log a read-ahead that nobody claimed, at its target layer."""
     key = m[s + ar.KEY]
     count(m, m[s + ar.LAYER], fr.RETIRED, 1)
-    count(m, m[s + ar.LAYER], fr.RETIRED_BYTES, m[key + ar.BYTES])
-    log(m, rows, op.OP_RETIRE, m[key + ar.NUMBER])
+    count(m, m[s + ar.LAYER], fr.RETIRED_BYTES, bytes_of(m, key))
+    log(m, rows, op.OP_RETIRE, number_of(m, key))
 
 
 @inline
@@ -93,7 +111,7 @@ def leave_speculation(m, p, s):
     m[ar.SPECULATIVE] -= 1
 
 
-@inline
+@called
 def reclaim(m, p, rows):
     """Slot for a demand miss without a victim: limbo, then unwanted speculation, lowest slot first; or -1."""
     if m[p + ar.PART_LIMBO] > 0:
@@ -101,15 +119,15 @@ def reclaim(m, p, rows):
             if m[s + ar.STATE] == ar.LIMBO:
                 m[p + ar.PART_LIMBO] -= 1
                 m[ar.LIMBO_SLOTS] -= 1
-                m[p + ar.USED] -= m[m[s + ar.KEY] + ar.BYTES]
+                refund(m, p, m[s + ar.KEY])
                 return s
     if m[p + ar.PART_SPECULATIVE] > 0:
         for s in range(m[p + ar.FIRST], m[p + ar.FRESH], ar.SLOT):
             if m[s + ar.STATE] == ar.SPECULATION and m[s + ar.WANTED] != m[ar.EVENT]:
                 key = m[s + ar.KEY]
                 leave_speculation(m, p, s)
-                m[m[ar.SLOT_OF] + m[key + ar.NUMBER]] = -1
-                m[p + ar.USED] -= m[key + ar.BYTES]
+                m[m[ar.SLOT_OF] + number_of(m, key)] = -1
+                refund(m, p, key)
                 count_retired(m, rows, s)
                 return s
     return np.int64(-1)
@@ -123,7 +141,7 @@ def load(m, rows, number, layer, enter, victim):
     end; -1 where the arena cannot hold the event.
     """
     key = m[ar.KEYS] + ar.KEY_SIZE * number
-    p = m[key + ar.KEY_PART]
+    p = part_of(m, key)
     s = take_free(m, p)
     if s < 0:
         s = find_victim(m, p, key, victim)
@@ -133,13 +151,12 @@ def load(m, rows, number, layer, enter, victim):
             return s
     if s >= 0:
         place(m, p, s, key, layer, ar.RESIDENT)
-        m[s + ar.HOT] = 0
         m[s + ar.PIN] = m[ar.NOW]
         publish(m, p, s, enter)
     else:
         m[key + ar.TRANSIENT] = m[ar.EVENT]
     count(m, layer, fr.MISSES, 1)
-    count(m, layer, fr.DEMAND_BYTES, m[key + ar.BYTES])
+    count(m, layer, fr.DEMAND_BYTES, bytes_of(m, key))
     log(m, rows, op.OP_DEMAND, number)
     return s
 
@@ -149,8 +166,7 @@ def hit(m, rows, s, layer, enter, claim):
     """Claim a present expert: an arena hit, or the first use of a read-ahead. Returns the outcome."""
     p = m[s + ar.OF_PART]
     if m[s + ar.STATE] == ar.RESIDENT:
-        m[ar.TICK] += 1
-        m[s + ar.USED_AT] = m[ar.TICK]
+        note_use(m, s)
         claim(m, p, s)
         count(m, layer, fr.HITS, 1)
         return 1
@@ -158,48 +174,47 @@ def hit(m, rows, s, layer, enter, claim):
     leave_speculation(m, p, s)
     publish(m, p, s, enter)
     count(m, layer, fr.PREFETCH_HITS, 1)
-    count(m, layer, fr.CLAIMED_BYTES, m[key + ar.BYTES])
-    log(m, rows, op.OP_CLAIM, m[key + ar.NUMBER])
+    count(m, layer, fr.CLAIMED_BYTES, bytes_of(m, key))
+    log(m, rows, op.OP_CLAIM, number_of(m, key))
     return 2
 
 
 @inline
 def room_for_guess(m, p, key, victim):
     """Slot for a guess: a free one or a victim's; under a byte budget, once it fits. -1 where there is none."""
-    if m[ar.BYTES_BOUND]:
-        while m[p + ar.USED] + m[key + ar.BYTES] > m[p + ar.BUDGET]:
-            s = find_victim(m, p, np.int64(-1), victim)
-            if s < 0:
-                return np.int64(-1)
-            give_free(m, p, s)
-    s = take_free(m, p)
-    if s < 0:
+    while True:
+        fits = not m[ar.BYTES_BOUND] or m[p + ar.USED] + bytes_of(m, key) <= m[p + ar.BUDGET]
+        if fits:
+            s = take_free(m, p)
+            if s >= 0:
+                return s
         s = find_victim(m, p, np.int64(-1), victim)
-    return s
+        if s < 0 or fits:
+            return s
+        give_free(m, p, s)
 
 
-@inline
+@called
 def issue(m, rows, number, layer, victim):
     """Read one guess ahead: a slot turns speculative, or the guess is dropped."""
     key = m[ar.KEYS] + ar.KEY_SIZE * number
-    p = m[key + ar.KEY_PART]
+    p = part_of(m, key)
     s = room_for_guess(m, p, key, victim)
     if s < 0:
         count(m, layer, fr.DROPPED, 1)
         return
     place(m, p, s, key, layer, ar.SPECULATION)
-    m[s + ar.HOT] = 0
     m[s + ar.WANTED] = -1
     link_tail(m, m[ar.SPEC_LISTS] + 2 * layer, s)
     m[p + ar.PART_SPECULATIVE] += 1
     m[ar.SPECULATIVE] += 1
     m[ar.PEAK_SPECULATIVE] = max(m[ar.PEAK_SPECULATIVE], m[ar.SPECULATIVE])
     count(m, layer, fr.ISSUED, 1)
-    count(m, layer, fr.ISSUED_BYTES, m[key + ar.BYTES])
+    count(m, layer, fr.ISSUED_BYTES, bytes_of(m, key))
     log(m, rows, op.OP_ISSUE, number)
 
 
-@inline
+@called
 def retire_layer(m, rows, layer, split):
     """Step 4: unwanted speculation of the layer goes to the new limbo generation, or is free at once."""
     lists = m[ar.SPEC_LISTS] + 2 * layer
@@ -208,7 +223,7 @@ def retire_layer(m, rows, layer, split):
         after = m[s + ar.NEXT]
         key, p = m[s + ar.KEY], m[s + ar.OF_PART]
         leave_speculation(m, p, s)
-        m[m[ar.SLOT_OF] + m[key + ar.NUMBER]] = -1
+        m[m[ar.SLOT_OF] + number_of(m, key)] = -1
         count_retired(m, rows, s)
         if split:
             m[s + ar.STATE] = ar.LIMBO
@@ -218,14 +233,14 @@ def retire_layer(m, rows, layer, split):
             m[p + ar.PART_LIMBO] += 1
             m[ar.LIMBO_SLOTS] += 1
         else:
-            m[p + ar.USED] -= m[key + ar.BYTES]
+            refund(m, p, key)
             give_free(m, p, s)
         s = after
     m[ar.NEW_GENERATION] = m[ar.EVENT]
     m[ar.PEAK_LIMBO] = max(m[ar.PEAK_LIMBO], m[ar.LIMBO_SLOTS])
 
 
-@inline
+@called
 def turn_limbo(m):
     """After an event: free the old generation's slots that were not reclaimed; new becomes old."""
     for i in range(m[ar.OLD_COUNT]):
@@ -234,7 +249,7 @@ def turn_limbo(m):
             p = m[s + ar.OF_PART]
             m[p + ar.PART_LIMBO] -= 1
             m[ar.LIMBO_SLOTS] -= 1
-            m[p + ar.USED] -= m[m[s + ar.KEY] + ar.BYTES]
+            refund(m, p, m[s + ar.KEY])
             give_free(m, p, s)
     m[ar.OLD], m[ar.NEW] = m[ar.NEW], m[ar.OLD]
     m[ar.OLD_COUNT], m[ar.NEW_COUNT] = m[ar.NEW_COUNT], 0
