@@ -56,6 +56,7 @@ LOGGED = 28  # rows of the event log
 SOLE_PART = 29  # address of the only part; -1: several
 EQUAL_BYTES = 30  # bytes of every expert; -1: they differ
 TRACKED = 31  # 1: USED_AT is kept, for prompt-hot
+EVENT_TIMES, WINDOW_TIMES = 40, 41  # look-ahead policies: times of an event, and of a window
 HEADER = 64
 TALLY_WORDS = 16
 
@@ -94,10 +95,11 @@ FREE, RESIDENT, SPECULATION, LIMBO = 0, 1, 2, 3
 BYTES = 2
 KEY_PART = 3
 NUMBER = 4  # layer * experts + expert
-NEXT_USE = 5  # look-ahead policies: next event that wants it
+NEXT_USE = 5  # look-ahead policies: time of the next use (replay.lookahead)
 GHOST = 6  # the policy's own, as NOTE and MARK
 NOTE, MARK = 7, 8
 TRANSIENT = 9  # event whose miss of it its policy declined to keep
+LATER = 10  # look-ahead policies: bit j - 1: wanted j windows after its next use
 KEY_SIZE, KEY_SHIFT = 16, 4
 
 DECLINED = -2
@@ -105,6 +107,9 @@ DECLINED = -2
 
 FAR = np.int64(1) << 62
 """Next use of an expert that no later event wants."""
+
+HORIZON = 62
+"""Windows after a next use that ``LATER`` tells of: one bit each."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +241,7 @@ def build(
     at += int(extra.sum())
     m = aligned(at)
     m[[NOW, AVOID, OWN, HOTNOW]] = 0, -1, 1, -1
+    m[EVENT_TIMES], m[WINDOW_TIMES] = 1, layers
     m[[SLOT_OF, KEYS, SPEC_LISTS, USES, PARTS, PART_COUNT]] = (
         slot_of_at,
         key_at,

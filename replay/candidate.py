@@ -36,9 +36,6 @@ DEFAULT_SPECS = (
 )
 """What is compared where no policy is named."""
 
-FORESEEING = ("oracle", "belady", "belady-bypass", "belady-n")
-"""Policies that know the recorded future, which other routes would change."""
-
 
 @dataclass
 class Row:
@@ -100,7 +97,7 @@ def refusal(spec: PolicySpec, routes: Routes, trace: Trace, bound: Bound) -> str
             )
         if bound.bytes is not None and not policy.by_bytes:
             return f"{part.name} is not defined under a byte budget; give --slots"
-        if routes.kind != "recorded" and part.name in FORESEEING:
+        if routes.kind != "recorded" and policy.looks_ahead:
             return f"{part.name} knows the recorded future, which {routes.kind} routes change; use --routes recorded"
     return _routes_refusal(spec, routes, trace)
 

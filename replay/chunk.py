@@ -139,17 +139,13 @@ class Prepared:
         """Number of the chunk's first window in the trace."""
         return self.chunk.w0
 
-    def events(
-        self, rows_used: NDArray[np.int64] | None, next_use: NDArray[np.int64] | None = None
-    ) -> Events:
+    def events(self, rows_used: NDArray[np.int64] | None) -> Events:
         """Events over the rows that count (all where ``rows_used`` is None); cached by that choice.
 
         Parameters
         ----------
         rows_used : int64[W], optional
             Rows of each window that count.
-        next_use : int64[n], optional
-            Next use of every want, for policies that look ahead.
         """
         chunk = self.chunk
         rows = np.diff(chunk.row_start) if rows_used is None else rows_used
@@ -159,10 +155,9 @@ class Prepared:
             lists = chunk.selections
             assert lists is not None
             self._views[key] = Events(
-                chunk.row_start, rows, self.prefill, lists.offsets, lists.values, offsets, wants, _NO_I64
-            )
-        view = self._views[key]
-        return view if next_use is None else view._replace(next_use=next_use)
+                chunk.row_start, rows, self.prefill, lists.offsets, lists.values, offsets, wants, _NO_I64, _NO_I64
+            )  # fmt: skip
+        return self._views[key]
 
 
 _NO_I64, _NO_I32, _NO_F32 = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)

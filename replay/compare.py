@@ -10,13 +10,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from replay.agreement import routes_frame
+from replay.bound import Bound
 from replay.bound import resolve as resolve_bound
 from replay.candidate import Builder, Candidate, Row, choose
 from replay.curve import DEFAULT_GRID, curves_frame
 from replay.errors import InputError
 from replay.ledger import layers_frame, reads_frame, windows_frame
+from replay.offline import beaten, holds
 from replay.parting import Parting
-from replay.play import Progress, play
+from replay.play import Entry, Progress, play
 from replay.recording import recorded_tally
 from replay.resolve import same_by_construction
 from replay.run import Run, command_line, versions
@@ -108,6 +110,9 @@ def compare(
     away = [c for c in found if c.routes != "recorded"]
     kept = pl.concat([routes_frame(c.text, c.routes, c.tally, c.given_up) for c in away]) if away else None
     parted = parting.report(found)
+    warnings = warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage, parted)
+    if holds(semantics, bound, trace.sizes, bool(trace.windows.prefill.any())):
+        warnings += beaten([(at, entry) for c in found for at, entry in _capacities(c, bound)])
     info = {
         "command": command_line(),
         "versions": versions(),
@@ -124,9 +129,7 @@ def compare(
         "parting": parted,
         "left_out": left,
         "notes": [f"{c.text}: {note}" for c in found for note in c.entry.lane.notes()],
-        "warnings": warnings_for(
-            trace, [c.policy for c in found], semantics, bound, routes, coverage, parted
-        ),
+        "warnings": warnings,
     }
     return Run(layers, windows, curves, every, summary, info, kept)
 
@@ -141,6 +144,11 @@ def _recording(trace: Trace, tokens: NDArray[np.int64], warm: int, clock: ClockP
     """The engine's own reads as a row beside the replays, where the trace has them and time is asked for."""
     tally = recorded_tally(trace, warm) if clock is not None else None
     return [] if tally is None else [Row("recorded", "recorded", tokens, tally)]
+
+
+def _capacities(one: Candidate, bound: Bound) -> list[tuple[Bound, Entry]]:
+    """A candidate's lanes with their bounds: the run's, then the curve's."""
+    return [(bound, one.entry), *((point.bound, point.entry) for point in one.points)]
 
 
 def _finished(found: Sequence[Candidate], skip: bool, left: list[str]) -> list[Candidate]:

@@ -9,12 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 import replay.engine.frame as fr
-from replay.arena import LOGGED, TRACKED, Plan, build
+from replay.arena import (
+    EVENT_TIMES,
+    KEY_SIZE,
+    KEYS,
+    LATER,
+    LOGGED,
+    NEXT_USE,
+    TRACKED,
+    WINDOW_TIMES,
+    Plan,
+    build,
+)
 from replay.chunk import Demand, Prepared, no_guesses
 from replay.engine.loop import run_chunk
 from replay.evict import load as load_eviction
+from replay.lookahead import Future
 from replay.resolve import Resolved
 from replay.semantics import ENGINE_CAPS, RECORDED_ROUTES, Routes, Semantics
+from replay.spec import declaration
 
 if TYPE_CHECKING:
     from replay.trace import Trace
@@ -121,6 +134,9 @@ class Lane:
     ----------
     failure : Failure or None
         Why the lane stopped; a stopped lane ignores further chunks.
+    looks_ahead : str
+        What its eviction policy reads of the future; where that is something, :meth:`foresee` has to be called
+        before anything is played.
     """
 
     def __init__(
@@ -150,11 +166,22 @@ class Lane:
         self.memory[TRACKED] = semantics.prompt_hot is not None
         self.steps.setup(self.memory, options)
         self.settings = _settings(shape, policy, semantics, routes)
+        self.looks_ahead = declaration(evict.name).looks_ahead
+        self.settings[fr.LOOK_AHEAD] = self.looks_ahead != ""
         self.logging = log
         self.rates = _rates(policy, routes, shape.layers)
         self.got, self.residents = got, residents
         self.failure: Failure | None = None
+        self._future: Future | None = None
         self._work: fr.Work | None = None
+
+    def foresee(self, future: Future) -> None:
+        """Take the future of the rows that count for this lane; experts of a recorded start know theirs."""
+        self._future = future
+        m = self.memory
+        keys = m[KEYS] + KEY_SIZE * np.arange(len(future.first))
+        m[keys + NEXT_USE], m[keys + LATER] = future.first, future.first_later
+        m[EVENT_TIMES], m[WINDOW_TIMES] = future.span, future.span * self.shape.layers
 
     def demand(self) -> Demand:
         """What this lane reads of the scores."""
@@ -183,7 +210,7 @@ class Lane:
                 self.memory, snapshots[layer], layer, self.shape.experts, self.steps.enter, self.steps.victim
             )
 
-    def step(self, prepared: Prepared, next_use: NDArray[np.int64] | None = None) -> fr.Output | None:
+    def step(self, prepared: Prepared) -> fr.Output | None:
         """Play one chunk.
 
         Returns
@@ -194,7 +221,11 @@ class Lane:
         if self.failure is not None:
             return None
         windows = len(prepared.prefill)
-        events = self.view(prepared, next_use)
+        events = self.view(prepared)
+        if self.looks_ahead:
+            assert self._future is not None, "foresee comes first"
+            next_use, later = self._future.between(prepared.first_window, prepared.first_window + windows)
+            events = events._replace(next_use=next_use, later=later)
         mode = self.settings[fr.READ_AHEAD]
         guesses = no_guesses(windows, self.shape.layers)
         if mode != fr.NOTHING:
@@ -217,13 +248,13 @@ class Lane:
         """What the eviction policy remarks on the run."""
         return self.steps.notes(self.memory)
 
-    def view(self, prepared: Prepared, next_use: NDArray[np.int64] | None = None) -> fr.Events:
+    def view(self, prepared: Prepared) -> fr.Events:
         """The chunk's events over the rows that count for this lane."""
         used = None
         if self.rows_used is not None:
             first = prepared.first_window
             used = np.ascontiguousarray(self.rows_used[first : first + len(prepared.prefill)])
-        return prepared.events(used, next_use)
+        return prepared.events(used)
 
     def _room(self, events: fr.Events) -> fr.Work:
         """Scratch space, wide enough for this chunk."""

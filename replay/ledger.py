@@ -90,6 +90,8 @@ class Tally:
         Sums by phase (0 decode, 1 prefill) and layer.
     windows : int64[2]
         Counted windows by phase.
+    misses_in_all : int
+        Misses of every window, uncounted ones included.
     unknown : set of str
         Columns that a recording does not tell; null in every table. Empty for a replay.
     """
@@ -107,6 +109,7 @@ class Tally:
         self.columns = (*COUNTED, *PENDING, "picks_kept", "picks_made", *(EVENT_COLUMNS if timed else ()))
         self.by_layer: Columns = {each: np.zeros((2, layers), np.int64) for each in self.columns}
         self.windows = np.zeros(2, np.int64)
+        self.misses_in_all = 0
         self.unknown: set[str] = set()
         self._parts: list[Columns] = []
 
@@ -133,6 +136,7 @@ class Tally:
         pending : dict of str to int64[W * L], optional
             ``PENDING`` of a recording.
         """
+        self.misses_in_all += int(counts[:, COUNTERS.index("misses")].sum())
         skip = min(max(self.warm - first, 0), len(prefill))
         shape = (len(prefill), self.layers)
         cells: Columns = {each: counts[:, i].reshape(shape)[skip:] for i, each in enumerate(COUNTERS)}

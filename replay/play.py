@@ -19,6 +19,7 @@ from replay.errors import InputError
 from replay.fate import Reads
 from replay.lane import Lane, combine
 from replay.ledger import Tally
+from replay.lookahead import Future
 from replay.trace import Trace
 from replay.training import teach
 
@@ -173,6 +174,28 @@ def prepared_chunks(trace: Trace, demand: Demand, timing: bool) -> Iterator[tupl
             yield found
 
 
+def foresee(trace: Trace, lanes: Sequence[Lane]) -> None:
+    """Give the lanes that look ahead their future, from one pass over the selections; none looks: no pass."""
+    looking = [lane for lane in lanes if lane.looks_ahead]
+    if not looking:
+        return
+    groups: dict[tuple[int, bool], list[Lane]] = {}
+    for lane in looking:
+        groups.setdefault((id(lane.rows_used), lane.semantics.cell == "sequential"), []).append(lane)
+    shape = looking[0].shape
+    futures = {
+        key: Future(shape.layers, shape.experts, key[1], any(lane.looks_ahead == "later" for lane in group))
+        for key, group in groups.items()
+    }
+    for prepared, _ in prepared_chunks(trace, Demand(), False):
+        for key, group in groups.items():
+            futures[key].add(group[0].view(prepared))
+    for key, group in groups.items():
+        future = futures[key].close()
+        for lane in group:
+            lane.foresee(future)
+
+
 def play(
     trace: Trace, entries: Sequence[Entry], *, threads: int | None = None, progress: Progress | None = None
 ) -> Coverage:
@@ -195,6 +218,7 @@ def play(
     """
     demand = combine([each.lane for each in entries])
     teach(trace, [each.lane for each in entries])
+    foresee(trace, [each.lane for each in entries])
     if any(each.lane.semantics.start == "recorded" for each in entries):
         snapshots = first_snapshots(trace)
         for each in entries:

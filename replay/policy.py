@@ -109,6 +109,11 @@ class Policy:
         Tables that it needs by name, beyond what the letters say.
     by_bytes : bool
         Whether an eviction policy is defined under a byte budget (``--bytes``, semantics 5).
+    looks_ahead : str
+        What it reads of the future, which only recorded routes have: ``""`` nothing, ``"next"`` the next use,
+        ``"later"`` the uses after it too.
+    declines : bool
+        Whether an eviction policy may decline to keep a miss: no bound on forced admission holds for it.
     """
 
     name: str
@@ -120,6 +125,8 @@ class Policy:
     environment: str | None = None
     tables: tuple[str, ...] = ()
     by_bytes: bool = True
+    looks_ahead: Literal["", "next", "later"] = ""
+    declines: bool = False
 
     def __post_init__(self) -> None:
         if sum(each.main for each in self.options.values()) > 1:

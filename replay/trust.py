@@ -49,6 +49,8 @@ def warnings_for(
     found += _recorded_ways(trace, semantics)
     if bound.bytes is not None and any(p.spec.evict.options.get("quota") is not None for p in policies):
         found.append("decode2q's quota is a share of slots and has no effect under a byte budget")
+    if bound.bytes is not None and any(p.spec.evict.name == "belady" for p in policies):
+        found.append("under a byte budget belady is a heuristic, no bound, unless all experts have one size")
     return found
 
 

@@ -14,9 +14,10 @@ from slow.twin import replay_slow
 
 from replay import evict
 from replay.arena import plan_bytes, plan_slots
-from replay.chunk import prepare
+from replay.chunk import Demand, prepare
 from replay.engine.frame import COUNTERS
 from replay.lane import Lane, Shape, combine
+from replay.lookahead import foresee
 from replay.policy import show_value
 from replay.resolve import resolve
 from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
@@ -105,6 +106,17 @@ def wanted_counts(trace: SlowTrace, first: int, last: int):
     return counts.ravel()
 
 
+def future_of(trace: SlowTrace, lane: Lane):
+    """The future of a lane, read in chunks of its own."""
+    prefill = np.array([w.prefill for w in trace.windows], bool)
+    parts = (
+        prepare(chunk, trace.layers, trace.experts, prefill[chunk.w0 : chunk.w1], Demand(), False)
+        for chunk in chunks(trace, 7, False)
+    )
+    views, sequential = map(lane.view, parts), lane.semantics.cell == "sequential"
+    return foresee(views, trace.layers, trace.experts, sequential, lane.looks_ahead == "later")
+
+
 def make_lane(case: Case, **keep) -> Lane:
     """The lane of a case."""
     trace, options = case.trace, case.options
@@ -145,6 +157,8 @@ def make_lane(case: Case, **keep) -> Lane:
     training = lane.steps.training(lane.policy.values[case.spec.evict])
     if training is not None:
         lane.steps.learn(lane.memory, wanted_counts(trace, *training.sessions))
+    if lane.looks_ahead:
+        lane.foresee(future_of(trace, lane))
     if start == "recorded":
         first = {}
         for w, la in sorted(trace.residents):

@@ -18,7 +18,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("trace", ("trace", "importers")),
     ("kernels", ("jit", "arena", "router", "router_rows", "log", "disk", "fate")),
     ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound")),
-    ("engine", ("engine", "chunk", "training", "lane", "timing", "timeline", "clock")),
+    ("engine", ("engine", "chunk", "lookahead", "training", "lane", "timing", "timeline", "clock")),
     ("counts", ("ledger", "agreement")),
     (
         "runs",
@@ -31,6 +31,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "trust",
             "run",
             "candidate",
+            "offline",
             "parting",
             "summary",
             "compare",

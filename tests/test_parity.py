@@ -17,6 +17,7 @@ from replay.arena import plan_slots
 from replay.chunk import prepare
 from replay.engine.frame import LOOKUPS, MISSES
 from replay.lane import Lane, Shape, combine
+from replay.lookahead import foresee
 from replay.resolve import resolve
 from replay.semantics import Semantics
 from replay.spec import parse
@@ -37,6 +38,7 @@ PARITY = [
     Pair("clock", "Clock", "Clock"),
     Pair("lfu", "LFU", "LFU"),
     Pair("sieve", "Sieve", "Sieve"),
+    Pair("belady", "Belady", "Belady"),
 ]
 pairs = pytest.mark.parametrize("pair", PARITY, ids=lambda pair: pair.spec)
 
@@ -65,10 +67,22 @@ def misses(spec: str, keys: NDArray[Any], slots: int) -> int:
     experts = int(keys.max()) + 1
     lane = lane_of(spec, experts, slots)
     ready = prepare(stream_of(keys), 1, experts, np.zeros(len(keys), bool), combine([lane]), False)
+    if lane.looks_ahead:
+        lane.foresee(foresee([lane.view(ready)], 1, experts, sequential=True))
     out = lane.step(ready)
     assert out is not None
     assert int(out.counts[:, LOOKUPS].sum()) == len(keys)
     return int(out.counts[:, MISSES].sum())
+
+
+def next_requests(keys: NDArray[Any]) -> list[int]:
+    """Place of the next request of each key, far away where there is none: what libcachesim's Belady reads."""
+    place: dict[int, int] = {}
+    found = [1 << 62] * len(keys)
+    for i, key in reversed(list(enumerate(keys.tolist()))):
+        found[i] = place.get(key, 1 << 62)
+        place[key] = i
+    return found
 
 
 def their_misses(library: Any, pair: Pair, keys: NDArray[Any], slots: int) -> int:
@@ -77,8 +91,9 @@ def their_misses(library: Any, pair: Pair, keys: NDArray[Any], slots: int) -> in
     request = library.Request()
     request.obj_size = 1
     missed = 0
-    for key in keys.tolist():
+    for key, following in zip(keys.tolist(), next_requests(keys), strict=True):
         request.obj_id = key
+        request.next_access_vtime = following
         missed += not cache.get(request)
     return missed
 

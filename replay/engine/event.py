@@ -194,7 +194,16 @@ def hits_first(m, wants, low, high, base, order):
 
 
 @inline
-def play(m, rows, layer, order, lookups, base, sequential, got, at, enter, claim, victim):
+def foretell(m, number, next_use, later, i):
+    """Write a want's next use into its expert's record."""
+    key = m[ar.KEYS] + ar.KEY_SIZE * number
+    m[key + ar.NEXT_USE] = next_use[i]
+    if later.shape[0] > 0:
+        m[key + ar.LATER] = later[i]
+
+
+@inline
+def play(m, rows, layer, order, lookups, base, sequential, next_use, later, got, at, enter, claim, victim):
     """Claim or load one expert after the other; returns the id that found no slot, or -1.
 
     In ``sequential`` cells nothing is pinned: each lookup stands alone, and a byte budget is trimmed after a load.
@@ -205,6 +214,8 @@ def play(m, rows, layer, order, lookups, base, sequential, got, at, enter, claim
         s = m[table + e]
         if sequential:
             m[ar.NOW] += 1
+            if next_use.shape[0] > 0:
+                foretell(m, base + e, next_use, later, at + i)
         if s >= 0:
             outcome = hit(m, rows, s, layer, enter, claim)
         elif sequential and m[m[ar.KEYS] + ar.KEY_SIZE * (base + e) + ar.TRANSIENT] == m[ar.EVENT]:
@@ -231,14 +242,14 @@ def look(m, wants, low, high, base, got):
 
 
 @inline
-def begin(m, base, wants, low, high, next_use, look_ahead, stream):
+def begin(m, base, wants, low, high, next_use, later, look_ahead, stream):
     """Step 1: tell look-ahead policies the next uses, count uses for ``stream``, pin what is present."""
     if stream != fr.STREAM_OFF:
         for i in range(low, high):
             m[m[ar.USES] + base + wants[i]] += 1
     if look_ahead:
         for i in range(low, high):
-            m[m[ar.KEYS] + ar.KEY_SIZE * (base + wants[i]) + ar.NEXT_USE] = next_use[i]
+            foretell(m, base + wants[i], next_use, later, i)
     pin_present(m, base, wants, low, high)
 
 
@@ -263,7 +274,9 @@ def event(m, w, layer, settings, rates, events, router, work, out, enter, claim,
         wants, low, high = work.wants, np.int64(0), unique(work, occurrences)
     elif sequential or by_rows:
         occurrences = recorded_occurrences(w, layer, settings[fr.LAYERS], events, work)
-    begin(m, base, wants, low, high, events.next_use, settings[fr.LOOK_AHEAD], settings[fr.STREAM])
+    next_use, later = events.next_use, events.later
+    look_ahead = settings[fr.LOOK_AHEAD] and not sequential
+    begin(m, base, wants, low, high, next_use, later, look_ahead, settings[fr.STREAM])
     order, lookups, at = work.order, high - low, np.int64(0)
     if sequential:
         order, lookups, at = work.occurrence, occurrences, out.looked[0]
@@ -275,7 +288,9 @@ def event(m, w, layer, settings, rates, events, router, work, out, enter, claim,
         else:
             hits_first(m, wants, low, high, base, order)
     count(m, layer, fr.LOOKUPS, lookups)
-    lost = play(m, rows, layer, order, lookups, base, sequential, got, at, enter, claim, victim)
+    lost = play(
+        m, rows, layer, order, lookups, base, sequential, next_use, later, got, at, enter, claim, victim
+    )
     if lost >= 0:
         fail(m, out.failure, settings[fr.FIRST_WINDOW] + w, layer, base + lost, base, wants, low, high)
         return False

@@ -56,8 +56,9 @@ class Events(NamedTuple):
         Selected experts of list ``row * L + layer``, in rank order.
     want_offsets, wants : int64[W * L + 1], int32[n]
         Unique experts of each event over the rows that count, ascending.
-    next_use : int64[n] or int64[0]
-        Next event (running number) that wants the expert; only for policies that look ahead.
+    next_use, later : int64[n] or int64[0]
+        Time of each want's next use, and the windows after it (:mod:`replay.lookahead`); only for policies that
+        look ahead. Under ``cell=sequential`` they are those of the occurrences, event after event.
     """
 
     row_start: NDArray[np.int64]
@@ -68,6 +69,7 @@ class Events(NamedTuple):
     want_offsets: NDArray[np.int64]
     wants: NDArray[np.int32]
     next_use: NDArray[np.int64]
+    later: NDArray[np.int64]
 
 
 class Guesses(NamedTuple):
@@ -174,7 +176,7 @@ _I64, _I32, _F32, _F64, _U8 = (
     types.Array(t, 1, "C") for t in (types.int64, types.int32, types.float32, types.float64, types.uint8)
 )
 _TABLE, _BITS = types.Array(types.int64, 2, "C"), types.Array(types.uint8, 2, "C")
-EVENTS = types.NamedTuple((_I64, _I64, _U8, _I64, _I32, _I64, _I32, _I64), Events)
+EVENTS = types.NamedTuple((_I64, _I64, _U8, _I64, _I32, _I64, _I32, _I64, _I64), Events)
 GUESSES = types.NamedTuple((_I64, _I64, _I64, _I64, _I64, _I64, _I64, _I32, _F32), Guesses)
 SCORES = types.NamedTuple((_I64, _F32, _I64, _I32, _F32), Scores)
 OUTPUT = types.NamedTuple((_TABLE, _TABLE, _TABLE, _I64, _U8, _BITS, _F32, _I64), Output)

@@ -82,9 +82,9 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
             work.predicted_count[: events.rows_used[w] * layers] = -1
         for layer in range(-1, layers):
             if layer >= 0:
-                m[ar.EVENT] += 1
                 if prefill and settings[fr.STREAM] != fr.STREAM_OFF:
                     stream(m, rows, layer, settings, work, victim)
+                m[ar.EVENT] += 1
                 log(m, rows, op.OP_EVENT, layer)
                 if residents.shape[0] > 0:
                     snapshot(m, layer * experts, residents[w * layers + layer])

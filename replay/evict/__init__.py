@@ -21,6 +21,10 @@ Where it needs them a policy's file also holds
 
 ``POLICY.by_bytes`` says whether the policy is defined under a byte budget (semantics 5). A load's own claim is
 no hit for the queue policies: it sets no bit, moves nothing and promotes nothing.
+
+``POLICY.looks_ahead`` says whether it reads the future (:mod:`replay.lookahead`): the event then writes each
+want's next use into its key record (``NEXT_USE``, ``LATER``) before the claims and loads. ``POLICY.declines``
+says whether it may return ``DECLINED``.
 """
 
 from __future__ import annotations
@@ -41,6 +45,9 @@ POLICIES: dict[str, str] = {
     "sieve": "replay.evict.sieve",
     "random": "replay.evict.random",
     "static": "replay.evict.static",
+    "belady": "replay.evict.belady",
+    "belady-bypass": "replay.evict.belady_bypass",
+    "belady-n": "replay.evict.belady_n",
 }
 
 

@@ -43,6 +43,7 @@ POLICY = Policy(
     needs="S",
     source="policies.md; profile-pinned caches of public engines",
     by_bytes=False,
+    declines=True,
 )
 
 

@@ -10,4 +10,5 @@ POLICY = Policy(
     needs="S",
     source="semantics 3; a bound",
     options={"touch": TOUCH},
+    looks_ahead="next",
 )

@@ -94,6 +94,8 @@ class Arena:
         Bytes in all; or bytes of each layer. None with a slots bound.
     scope
         `global` or `layer`.
+    events, numbers
+        What look-ahead policies know, see `Context`.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Arena:
         budget: int | dict[int, int] | None,
         scope: str,
         events: list[tuple[int, list[int]]],
+        numbers: list[int],
     ) -> None:
         self.trace = trace
         self.scope = scope
@@ -119,6 +122,7 @@ class Arena:
                 share,
                 trace.sizes,
                 events,
+                numbers,
                 options=dict(evict_options),
                 number=self.number(part),
                 keys=frozenset(key for key in trace.sizes if self.part_key(key) == part),
@@ -157,10 +161,15 @@ class Arena:
         for part in self.parts.values():
             part.context.prefill = prefill
             recent = sorted(part.last_use, key=lambda k: -part.last_use[k])
-            part.hot = set(recent[:prompt_hot]) if prefill else set()
+            part.hot = part.context.hot = set(recent[:prompt_hot]) if prefill else set()
 
-    def begin_event(self, index: int) -> None:
+    def begin_event(self, number: int) -> None:
         """Tell the policies which event begins."""
+        for part in self.parts.values():
+            part.context.event = number
+
+    def begin_entry(self, index: int) -> None:
+        """Tell the policies which entry of their list of events begins."""
         for part in self.parts.values():
             part.context.now = index
 

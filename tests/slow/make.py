@@ -199,7 +199,7 @@ def draw_case(seed: int) -> Case:
 
 def _draw_routes(rng: Random, spec: SlowSpec) -> str:
     """Recorded routes in two cases of three; others as far as the policies allow them."""
-    if spec.prefetch == "oracle" or rng.random() < 0.65:
+    if spec.prefetch == "oracle" or POLICIES[spec.evict].looks_ahead or rng.random() < 0.65:
         return "recorded"
     kinds = ["rerouted", "rerouted", "cacheprior"]
     if spec.prefetch != "none":

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .arena import Arena, ArenaTooSmall
+from .evict import POLICIES
 from .predict import groups, merged
 from .result import COUNTERS, BeginWindow, Event, Issue, SlowResult
 from .routes import SlowRoutes, mass_given_up
@@ -37,14 +38,15 @@ class _Replay:
     def __init__(self, trace: SlowTrace, spec: SlowSpec, options: SlowOptions) -> None:
         self.trace, self.spec, self.options = trace, spec, options
         self.routes = SlowRoutes(trace, options, router_settings(spec, trace), ranking(spec, trace))
-        if options.kind != "recorded" and spec.prefetch == "oracle":
-            raise ValueError("oracle needs recorded routes")
+        if options.kind != "recorded" and (spec.prefetch == "oracle" or POLICIES[spec.evict].looks_ahead):
+            raise ValueError("what looks ahead needs recorded routes")
         self.result = SlowResult()
-        events = list(self.recorded_events()) if options.kind == "recorded" else []
+        future = self.recorded_events() if options.kind == "recorded" else []
         self.arena = Arena(
-            trace, spec.evict, spec.evict_options, options.slots, options.budget, options.scope, events
-        )
-        self.index = -1
+            trace, spec.evict, spec.evict_options, options.slots, options.budget, options.scope,
+            [(layer, ids) for _, layer, ids in future], [number for number, _, _ in future],
+        )  # fmt: skip
+        self.index = self.entry = -1
         self.popularity: dict[Key, int] = {}
         self.reads = 0
         self.reading: dict[Key, int] = {}
@@ -55,13 +57,18 @@ class _Replay:
         """Rows of a window that draft retention keeps."""
         return min(self.trace.windows[window].rows, self.options.rows_used.get(window, 1 << 30))
 
-    def recorded_events(self) -> list[tuple[int, list[int]]]:
-        """Every event's layer and wanted ids under recorded routes."""
-        return [
-            (layer, sorted({e for row in range(self.rows(w)) for e in self.trace.picks[w, row, layer]}))
-            for w in range(len(self.trace.windows))
-            for layer in range(self.trace.layers)
-        ]
+    def recorded_events(self) -> list[tuple[int, int, list[int]]]:
+        """Under recorded routes every event's (sequential: lookup's event's) number, layer and wanted ids."""
+        found = []
+        for w in range(len(self.trace.windows)):
+            for layer in range(self.trace.layers):
+                number = w * self.trace.layers + layer
+                picks = [e for row in range(self.rows(w)) for e in self.trace.picks[w, row, layer]]
+                if self.options.cell == "sequential":
+                    found += [(number, layer, [e]) for e in picks]
+                else:
+                    found.append((number, layer, sorted(set(picks))))
+        return found
 
     def run(self) -> SlowResult:
         """Replay every window."""
@@ -239,6 +246,8 @@ class _Replay:
     def atomic(self, event: Event, occurrences: list[Key]) -> None:
         """Steps 2 and 3 for all wanted experts together, in the order of `order`."""
         wanted = set(occurrences)
+        self.entry += 1
+        self.arena.begin_entry(self.entry)
         present = {k for k in wanted if self.arena.is_resident(k) or self.arena.is_speculative(k)}
         pinned = set(present)
         if self.options.order == "id":
@@ -254,6 +263,8 @@ class _Replay:
         """Steps 2 and 3 one occurrence after another; a byte budget is trimmed after each load."""
         transient: set[Key] = set()
         for key in occurrences:
+            self.entry += 1
+            self.arena.begin_entry(self.entry)
             if self.look_up(event, key, (), set(occurrences), transient):
                 self.arena.part(key).trim(lambda k, key=key: k != key, key)  # type: ignore[misc]
 

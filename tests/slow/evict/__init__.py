@@ -1,6 +1,9 @@
 """Slow eviction policies, one file each; `POLICIES` names them (semantics 5)."""
 
 from .base import Context, Eviction
+from .belady import Belady
+from .belady_bypass import BeladyBypass
+from .belady_n import BeladyN
 from .clock import Clock
 from .decode2q import Decode2q
 from .fifo import Fifo
@@ -23,6 +26,9 @@ POLICIES: dict[str, type[Eviction]] = {
     "sieve": Sieve,
     "random": RandomChoice,
     "static": Static,
+    "belady": Belady,
+    "belady-bypass": BeladyBypass,
+    "belady-n": BeladyN,
 }
 
 __all__ = ["POLICIES", "Context", "Eviction"]

@@ -27,9 +27,16 @@ class Context:
         Bytes of every expert.
     events
         Under recorded routes, every event of the replay in order as its layer and its wanted ids in
-        ascending order; empty under rerouted routes. For look-ahead policies.
+        ascending order, or under `cell=sequential` every lookup as its layer and its one id; empty under
+        rerouted routes. For look-ahead policies.
+    numbers
+        Number of the event, window x layers + layer, to which each entry of `events` belongs.
     now
-        Index in `events` of the event that runs or ran last, -1 before the first. The arena keeps it.
+        Index in `events` of the one that runs or ran last, -1 before the first. The arena keeps it.
+    event
+        Number of the event that runs or ran last, -1 before the first. The arena keeps it.
+    hot
+        Experts that are victims only when nothing else is. The arena keeps it.
     prefill
         Whether the current window is a prefill window. The arena keeps it.
     options
@@ -46,7 +53,10 @@ class Context:
     budget: int | None
     sizes: Mapping[Key, int]
     events: Sequence[tuple[int, Sequence[int]]] = ()
+    numbers: Sequence[int] = ()
     now: int = -1
+    event: int = -1
+    hot: set[Key] = field(default_factory=set)
     prefill: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     number: int = 0
@@ -63,6 +73,7 @@ class Eviction:
 
     options: tuple[str, ...] = ()
     with_bytes = True
+    looks_ahead = False
 
     def __init__(self, context: Context) -> None:
         unknown = set(context.options) - set(self.options)
