@@ -28,6 +28,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "recorded",
             "recording",
             "fidelity",
+            "audit",
             "trust",
             "run",
             "candidate",

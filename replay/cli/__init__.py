@@ -25,6 +25,7 @@ from replay.errors import ReplayError, nearest
 
 # name on the command line, module, function (or typer.Typer for a command with subcommands)
 COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("audit", "replay.cli.audit", "audit"),
     ("compare", "replay.cli.compare", "compare"),
     ("cut", "replay.cli.cut", "cut"),
     ("drafts", "replay.cli.drafts", "drafts"),

@@ -344,10 +344,13 @@ def _tables(trace: SlowTrace, score: pa.DataType, null_phases: bool) -> dict[str
         {"layer": key[0], "expert": key[1], "bytes": size, "size_class": trace.classes[key]}
         for key, size in sorted(trace.sizes.items())
     ]
-    picks = [_named(key, experts=picks) for key, picks in sorted(trace.picks.items())]
+    picks = [
+        _named(key, experts=picks, weights=trace.weights.get(key)) for key, picks in sorted(trace.picks.items())
+    ]
+    weights = {"weights": pa.list_(pa.float32())} if trace.weights else {}
     tables = {
         "windows": _table(windows, window=u32, session=u32, phase=pa.string(), rows=u16),
-        "selections": _table(picks, **row_key, experts=ids),
+        "selections": _table(picks, **row_key, experts=ids, **weights),
         "experts": _table(experts, layer=u16, expert=u16, bytes=pa.uint64(), size_class=pa.uint8()),
     }
     if trace.has_candidates:

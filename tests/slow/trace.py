@@ -32,6 +32,8 @@ class SlowTrace:
         Bytes and size class of every (layer, expert).
     picks
         (window, row, layer) to the recorded picks in rank order; may be shorter than `top_k`.
+    weights
+        (window, row, layer) to the weight of each pick; empty where none are recorded.
     candidates
         (window, row, layer) to (issued_after, {expert: score}); a missing key is a row without prediction.
     has_candidates
@@ -69,6 +71,7 @@ class SlowTrace:
     io: dict[str, float] = field(default_factory=dict)
     timing: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict)
     counters: dict[tuple[int, int], dict[str, int]] = field(default_factory=dict)
+    weights: dict[tuple[int, int, int], list[float]] = field(default_factory=dict)
 
 
 def _rows(folder: Path, meta: dict[str, Any], table: str, limit: int | None) -> Iterable[dict[str, Any]]:

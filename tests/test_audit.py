@@ -1,0 +1,170 @@
+"""Audits: the router's rule against its slow twin, the tail defect, recorded traces, and the command."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from conftest import Outcome
+from slow.audit import audit_slow, recorded_by_engine
+from slow.make import draw_trace, write
+from slow.trace import SlowTrace
+
+from replay.audit import RouterAudit, audit, audit_router
+from replay.trace import open_trace
+
+Cli = Callable[..., Outcome]
+
+
+def drawn(seed: int, **settings: object) -> SlowTrace:
+    """A trace with snapshots of most windows; weights as they will be stored."""
+    trace = draw_trace(seed)
+    rng = Random(seed)
+    for w in range(len(trace.windows)):
+        if rng.random() < 0.9:
+            for layer in range(trace.layers):
+                held = sorted(rng.sample(range(trace.experts), trace.experts // 3))
+                trace.residents.setdefault((w, layer), held)
+    return replace(trace, **settings)
+
+
+def stored(trace: SlowTrace) -> SlowTrace:
+    """The same trace with weights rounded to float32."""
+    rounded = {key: np.float32(values).tolist() for key, values in trace.weights.items()}
+    return replace(trace, weights=rounded)
+
+
+def check(trace: SlowTrace, path: Path) -> RouterAudit:
+    """Write a trace, audit it, and hold every count against the twin's."""
+    write(trace, path)
+    found = audit_router(open_trace(path))
+    if found.reason is None:
+        expected = audit_slow(trace)
+        assert {name: getattr(found, name) for name in expected} == expected
+    return found
+
+
+def test_counts_equal_the_twins(tmp_path: Path) -> None:
+    """Rows by another rule, by the right one, and by the right one with some damage."""
+    audited = 0
+    for seed in range(50):
+        trace = drawn(seed)
+        rng = Random(seed)
+        if rng.random() < 0.7:
+            trace = recorded_by_engine(trace)
+            for key in rng.sample(sorted(trace.weights), len(trace.weights) // 10):
+                damage(trace, key, rng)
+        found = check(stored(trace), tmp_path / str(seed))
+        audited += found.rows
+    assert audited > 1000
+
+
+def damage(trace: SlowTrace, key: tuple[int, int, int], rng: Random) -> None:
+    """Another expert, another order, a dropped rank, or another weight."""
+    picks, weights = list(trace.picks[key]), list(trace.weights[key])
+    kind = rng.randrange(4)
+    if kind == 0 and picks:
+        others = sorted(set(range(trace.experts)) - set(picks))
+        if others:
+            picks[rng.randrange(len(picks))] = rng.choice(others)
+    elif kind == 1:
+        picks.reverse()
+        weights.reverse()
+    elif kind == 2 and picks:
+        del picks[-1], weights[-1]
+    elif weights:
+        weights[rng.randrange(len(weights))] *= 1 + rng.choice([1e-6, -1e-5, 0.1])
+    trace.picks[key], trace.weights[key] = picks, weights
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_engine_that_follows_the_rule_passes(seed: int, tmp_path: Path) -> None:
+    rng = Random(seed)
+    settings = {
+        "protect": rng.randint(0, 3),
+        "bonus": rng.choice([0.0, 0.5]),
+        "r1_bonus": rng.choice([0.0, 0.3]),
+    }
+    trace = stored(recorded_by_engine(drawn(seed, draft_moce=bool(seed % 2), **settings)))
+    found = check(trace, tmp_path / "trace")
+    assert found.holds and not found.first
+
+
+@pytest.mark.parametrize("bonus", [0.0, -0.5])
+def test_the_tail_defect_is_found_by_name(bonus: float, tmp_path: Path) -> None:
+    """Right ids, wrong weights, in exactly the rows whose tail holds a resident beside others."""
+    trace = drawn(7, protect=2, bonus=bonus, r1_bonus=0.4, draft_moce=True, top_k=4)
+    wrong = stored(recorded_by_engine(trace, tail_defect=True))
+    right = stored(recorded_by_engine(trace))
+    assert wrong.picks == right.picks and wrong.weights != right.weights
+    found = check(wrong, tmp_path / "wrong")
+    assert not found.holds and found.ids == found.order == 0
+    assert found.r1_tail == found.weights > 10
+    assert found.worst_weight is not None and found.worst_weight > 0.01
+    assert [each.what for each in found.first] == ["weights"] * 5
+    assert check(right, tmp_path / "right").holds
+
+
+def test_other_wrong_weights_are_not_called_the_tail_defect(tmp_path: Path) -> None:
+    trace = recorded_by_engine(drawn(7, protect=2, bonus=0.0, r1_bonus=0.4, top_k=4))
+    for key, weights in trace.weights.items():
+        trace.weights[key] = [weights[0] * 1.1, *weights[1:]] if weights else weights
+    found = check(stored(trace), tmp_path / "trace")
+    assert found.weights > 10 and found.r1_tail == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"bonus": None}, "router.bonus"),
+        ({"protect": None, "bonus": 0.5}, "router.protect"),
+        ({"router_scores": {}}, "router_scores"),
+        ({"residents": {}, "protect": 3, "bonus": 0.5}, "residents"),
+    ],
+)
+def test_what_cannot_be_audited_says_why(settings: dict[str, object], reason: str, tmp_path: Path) -> None:
+    found = check(drawn(7, **settings), tmp_path / "trace")
+    assert found.reason is not None and reason in found.reason
+    assert found.rows == 0 and found.holds
+
+
+def test_the_command_exits_1_where_an_audit_does_not_hold(cli: Cli, tmp_path: Path) -> None:
+    trace = drawn(7, protect=2, bonus=0.0, r1_bonus=0.4, top_k=4)
+    write(stored(recorded_by_engine(trace)), tmp_path / "right")
+    write(stored(recorded_by_engine(trace, tail_defect=True)), tmp_path / "wrong")
+    code, out, _ = cli("audit", tmp_path / "right")
+    assert code == 0 and "the audit holds" in out and "fidelity   not checked" in out
+    code, out, err = cli("audit", tmp_path / "wrong")
+    assert code == 1 and "the r1 tail defect" in out and "weights of" in err and err.count("\n") == 1
+    code, out, _ = cli("audit", tmp_path / "wrong", "--json")
+    told = json.loads(out)
+    assert code == 1 and told["holds"] is False and told["router"]["r1_tail"] == told["router"]["weights"] > 0
+    assert cli("audit", tmp_path / "none")[0] == 2
+
+
+def test_fidelity_is_part_of_it(shared: Path, tmp_path: Path) -> None:
+    """A trace that names another policy than it was recorded under fails."""
+    source = shared / "traces" / "recorded" / "e256-moce"
+    for path in source.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    meta = json.loads((source / "trace.json").read_text())
+    meta["policy"]["evict"] = "fifo"
+    (tmp_path / "trace.json").write_text(json.dumps(meta))
+    found = audit(open_trace(tmp_path))
+    assert found.router.holds and not found.holds
+    assert "fidelity" in found.failures[0] and found.fidelity is not None and found.fidelity.first is not None
+
+
+@pytest.mark.parametrize("name", ["e64-moce", "e256-moce", "e64-plain", "e64-gen", "e64-spec"])
+def test_recorded_traces_hold(name: str, shared: Path) -> None:
+    """No pick, order or weight differs; fidelity reproduces every event of the closed loops."""
+    found = audit(open_trace(shared / "traces" / "recorded" / name))
+    assert found.holds
+    router = found.router
+    assert (router.ids, router.order, router.weights) == (0, 0, 0) and router.rows > 16_000
+    if name in ("e64-moce", "e256-moce", "e64-plain"):
+        assert router.weighed == router.rows
+        assert found.fidelity is not None and found.fidelity.equal == found.fidelity.events == router.rows
