@@ -80,6 +80,14 @@ class Failure:
         )
 
 
+def _reach(policy: Resolved, routes: Routes, shape: Shape) -> float:
+    """Largest boost at any rank that read-ahead, or routes ``predicted``, pick."""
+    if policy.ranking is None:
+        return 0.0
+    wide = policy.ranking.widened(shape.top_k if routes.kind == "predicted" else 0)
+    return max((0.0, *wide.boosts))
+
+
 def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Routes) -> NDArray[np.int64]:
     s = np.zeros(fr.SETTINGS, np.int64)
     s[fr.LAYERS], s[fr.EXPERTS], s[fr.TOP_K] = shape.layers, shape.experts, shape.top_k
@@ -93,7 +101,7 @@ def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Rout
     if policy.ranking is not None:
         rank = policy.ranking
         s[fr.READ_AHEAD], s[fr.COUNT_K], s[fr.PROTECT] = fr.RANKED, min(rank.k, shape.experts), rank.p
-        s[fr.BOOSTED] = any(boost > 0 for boost in rank.boosts)
+        s[fr.BOOSTED] = _reach(policy, routes, shape) > 0
     elif policy.spec.read_ahead.name == "oracle":
         s[fr.READ_AHEAD] = fr.ORACLE
     s[fr.TOUCH] = policy.touch
@@ -185,7 +193,7 @@ class Lane:
 
     def demand(self) -> Demand:
         """What this lane reads of the scores."""
-        rank, mode, kind = self.policy.ranking, self.settings[fr.READ_AHEAD], self.routes.kind
+        mode, kind = self.settings[fr.READ_AHEAD], self.routes.kind
         rerouted = kind in ("rerouted", "cacheprior")
         router = self.policy.router
         most = max(router.b * (2 if router.draft_moce else 1), router.r1, 0.0)
@@ -193,7 +201,7 @@ class Lane:
         return Demand(
             guesses=mode == fr.RANKED,
             picks=max(picks, self.shape.top_k) if kind == "predicted" else picks,
-            reach=max((0.0, *rank.boosts)) if rank is not None else 0.0,
+            reach=_reach(self.policy, self.routes, self.shape),
             moments=mode == fr.ORACLE,
             router=rerouted,
             router_picks=self.shape.top_k if rerouted else 0,
