@@ -56,6 +56,8 @@ LOGGED = 28  # rows of the event log
 SOLE_PART = 29  # address of the only part; -1: several
 EQUAL_BYTES = 30  # bytes of every expert; -1: they differ
 TRACKED = 31  # 1: USED_AT is kept, for prompt-hot
+TOKEN = 32  # experts that one token wants of a part: layers x top_k, or top_k in a layer's arena
+DECODED = 33  # decode windows begun
 EVENT_TIMES, WINDOW_TIMES = 40, 41  # look-ahead policies: times of an event, and of a window
 HEADER = 64
 TALLY_WORDS = 16
@@ -198,7 +200,11 @@ def aligned(words: int) -> NDArray[np.int64]:
 
 
 def build(
-    plan: Plan, sizes: NDArray[np.int64], extra_words: NDArray[np.int64] | None = None, seed: int = 0
+    plan: Plan,
+    sizes: NDArray[np.int64],
+    extra_words: NDArray[np.int64] | None = None,
+    seed: int = 0,
+    top_k: int = 1,
 ) -> NDArray[np.int64]:
     """Lay out the memory of one replay.
 
@@ -212,6 +218,8 @@ def build(
         Words of each part's own block for its policy.
     seed : int
         Seed of the policy's random numbers.
+    top_k : int
+        Experts that a row picks in each layer.
 
     Returns
     -------
@@ -255,6 +263,7 @@ def build(
     m[SOLE_PART] = part_at[0] if parts == 1 else -1
     m[EQUAL_BYTES] = sizes.flat[0] if (sizes == sizes.flat[0]).all() else -1
     m[BYTES_BOUND], m[SEED] = int(plan.by_bytes), seed
+    m[TOKEN] = top_k if plan.by_layer else layers * top_k
     m[slot_of_at : slot_of_at + keys] = -1
     for lists in (part_at, spec_at + 2 * np.arange(layers)):
         m[lists + PREV] = lists

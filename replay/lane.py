@@ -170,7 +170,8 @@ class Lane:
         evict = policy.spec.evict
         self.steps = load_eviction(evict.name)
         options = policy.values[evict.name]
-        self.memory = build(plan, shape.sizes, self.steps.words(plan, shape, options))
+        words = self.steps.words(plan, shape, options)
+        self.memory = build(plan, shape.sizes, words, top_k=shape.top_k)
         self.memory[TRACKED] = semantics.prompt_hot is not None
         self.steps.setup(self.memory, options)
         self.settings = _settings(shape, policy, semantics, routes)

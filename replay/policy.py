@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from replay.errors import InputError
+from replay.queue_size import SHAPE, parse_queue
 from replay.units import parse_bytes, parse_share
 
 Kind = Literal["read-ahead", "gate", "evict", "router", "retention", "joint retention"]
-Type = Literal["int", "float", "share", "bytes", "flag", "text"]
+Type = Literal["int", "float", "share", "bytes", "flag", "text", "queue"]
 _N = TypeVar("_N", int, float)
 Values = Mapping[str, Any]
 """Options of one policy by name, each of its declared type."""
@@ -27,6 +28,7 @@ _SHAPES: dict[Type, str] = {
     "bytes": "a size such as 1.77MB",
     "flag": "0 or 1",
     "text": "a word",
+    "queue": SHAPE,
 }
 _INT = re.compile(r"[+-]?[0-9]{1,18}")
 _FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE]-?[0-9]+)?")
@@ -57,7 +59,7 @@ class Option:
     ----------
     type : str
         ``int``, ``float``, ``share`` (0 to 1, or a percentage), ``bytes`` (a size), ``flag`` (its bare name
-        sets it) or ``text``.
+        sets it), ``text`` or ``queue`` (a queue's size: :mod:`replay.queue_size`).
     default : int, float, bool, str, tuple or None
         The value where neither the spec nor the trace gives one; None means "not set".
     main : bool
@@ -196,6 +198,11 @@ def _single(text: str, option: Option, where: str) -> int | float | bool | str:
         if not _INT.fullmatch(text):
             raise wrong
         return _bounded(int(text), option, where)
+    if option.type == "queue":
+        try:
+            return parse_queue(text)
+        except InputError as problem:
+            raise InputError(f"option {where}: {problem}") from None
     if option.type == "bytes":
         return _bounded(parse_bytes(text), option, where)
     if option.type == "share":

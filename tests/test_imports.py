@@ -14,7 +14,7 @@ import pytest
 # the data's way through the program: a module imports from its own room and those above it, never below
 ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ground", ("replay", "errors", "units", "schema")),
-    ("declarations", ("policy", "semantics")),
+    ("declarations", ("queue_size", "policy", "semantics")),
     ("trace", ("trace", "importers")),
     ("kernels", ("jit", "arena", "router", "router_rows", "log", "disk", "fate")),
     ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound")),

@@ -26,6 +26,7 @@ from replay.jit import called, loop
 def open_window(m, window, prefill, prompt_hot):
     """Tell the policies the phase, start the peaks, and mark what a prefill window spares."""
     m[ar.PREFILL] = prefill
+    m[ar.DECODED] += not prefill
     m[ar.PEAK_SPECULATIVE], m[ar.PEAK_LIMBO] = m[ar.SPECULATIVE], m[ar.LIMBO_SLOTS]
     m[ar.HOTNOW] = -1
     if prefill and prompt_hot >= 0:

@@ -48,6 +48,10 @@ POLICIES: dict[str, str] = {
     "belady": "replay.evict.belady",
     "belady-bypass": "replay.evict.belady_bypass",
     "belady-n": "replay.evict.belady_n",
+    "arc": "replay.evict.arc",
+    "2q": "replay.evict.two_queue",
+    "s3fifo": "replay.evict.s3fifo",
+    "lirs": "replay.evict.lirs",
 }
 
 

@@ -66,11 +66,15 @@ class Part:
         if key is None:
             return False
         assert key in self.resident and eligible(key)
+        self.evict(key)
+        return True
+
+    def evict(self, key: Key) -> None:
+        """Evict a resident."""
         self.policy.leave(key)
         self.free.add(self.resident.pop(key))
         self.hot.discard(key)
         del self.last_use[key]
-        return True
 
     def trim(self, eligible: Callable[[Key], bool], incoming: Key | None) -> None:
         """Evict in victim order until the byte budget holds or nothing is left to evict."""
@@ -127,6 +131,7 @@ class Arena:
                 number=self.number(part),
                 keys=frozenset(key for key in trace.sizes if self.part_key(key) == part),
                 trace=trace,
+                token=trace.top_k * (1 if scope == "layer" else trace.layers),
             )
             name = f"layer {part[0]}, class {part[1]}" if scope == "layer" else f"class {part[1]}"
             self.parts[part] = Part(name, POLICIES[evict](context), set(range(bound or 0)))
@@ -178,9 +183,13 @@ class Arena:
         self.ticks += 1
         self.part(key).last_use[key] = self.ticks
 
-    def claim(self, key: Key) -> None:
-        """Claim a resident."""
-        self.part(key).policy.claim(key)
+    def claim(self, key: Key, pinned: Collection[Key]) -> None:
+        """Claim a resident, a hit; a policy may evict another at once."""
+        part = self.part(key)
+        lost = part.policy.pushed_out(key, lambda k: k not in pinned and k not in part.hot)
+        if lost is not None:
+            part.evict(lost)
+        part.policy.claim(key)
         self.use(key)
 
     def own_claim(self, key: Key) -> None:
@@ -214,11 +223,11 @@ class Arena:
         budget = part.context.budget
         if budget is not None:
             while part.used_bytes() + self.trace.sizes[key] > budget:
-                if not part.evict_one(eligible, key):
+                if not part.evict_one(eligible, None):
                     return False
         slot = part.take_free()
         if slot is None:
-            if not part.evict_one(eligible, key):
+            if not part.evict_one(eligible, None):
                 return False
             slot = part.take_free()
         assert slot is not None

@@ -280,7 +280,7 @@ class _Replay:
             return False
         if self.arena.is_resident(key):
             count["hits"] += 1
-            self.arena.claim(key)
+            self.arena.claim(key, pinned)
             return False
         if self.arena.is_speculative(key):
             count["prefetch_hits"] += 1

@@ -1,5 +1,6 @@
 """Slow eviction policies, one file each; `POLICIES` names them (semantics 5)."""
 
+from .arc import Arc
 from .base import Context, Eviction
 from .belady import Belady
 from .belady_bypass import BeladyBypass
@@ -10,10 +11,13 @@ from .fifo import Fifo
 from .heat import Heat
 from .lfu import Lfu
 from .lfuda import Lfuda
+from .lirs import Lirs
 from .lru import Lru
 from .random import RandomChoice
+from .s3fifo import S3Fifo
 from .sieve import Sieve
 from .static import Static
+from .two_queue import TwoQueue
 
 POLICIES: dict[str, type[Eviction]] = {
     "lru": Lru,
@@ -29,6 +33,10 @@ POLICIES: dict[str, type[Eviction]] = {
     "belady": Belady,
     "belady-bypass": BeladyBypass,
     "belady-n": BeladyN,
+    "arc": Arc,
+    "2q": TwoQueue,
+    "s3fifo": S3Fifo,
+    "lirs": Lirs,
 }
 
 __all__ = ["POLICIES", "Context", "Eviction"]

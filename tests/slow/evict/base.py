@@ -47,6 +47,8 @@ class Context:
         Every expert that this part may hold.
     trace
         The whole trace, for policies that learn from it before the replay.
+    token
+        Experts that one row wants of this part's arena: layers x top_k, or top_k with scope `layer`.
     """
 
     slots: int | None
@@ -62,6 +64,7 @@ class Context:
     number: int = 0
     keys: frozenset[Key] = frozenset()
     trace: SlowTrace | None = None
+    token: int = 0
 
 
 class Eviction:
@@ -109,9 +112,13 @@ class Eviction:
     def victim(self, eligible: Eligible, incoming: Key | None) -> Key | None:
         """Choose the resident that goes, among the eligible ones; None when there is none.
 
-        `incoming` is what needs the room, None where a byte budget is trimmed after an event.
+        `incoming` is the miss that needs the room, None for a guess and where a byte budget is trimmed.
         """
         raise NotImplementedError
+
+    def pushed_out(self, key: Key, eligible: Eligible) -> Key | None:
+        """Name the resident that a hit of `key` evicts at once, before the hit is counted; none by default."""
+        return None
 
     def leave(self, key: Key) -> None:
         """Forget an expert that was chosen and now goes (a policy with ghosts remembers it there)."""
