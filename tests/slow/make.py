@@ -205,7 +205,9 @@ def _draw_routes(rng: Random, spec: SlowSpec) -> str:
     if spec.prefetch != "none":
         kinds += ["predicted", "predicted"]
     kind = rng.choice(kinds)
-    return f"cacheprior:{rng.choice([0.0, 0.1, 0.2, 0.5])},{rng.randint(0, 3)}" if kind == "cacheprior" else kind
+    return (
+        f"cacheprior:{rng.choice([0.0, 0.1, 0.2, 0.5])},{rng.randint(0, 3)}" if kind == "cacheprior" else kind
+    )
 
 
 def _draw_router(rng: Random, spec: SlowSpec) -> SlowSpec:
