@@ -1,0 +1,77 @@
+"""Charts: one a file, each ``plot_x(table, *, ax=None) -> Axes``.
+
+They compute nothing, show nothing and save nothing; without ``ax`` they make a figure of their own, outside
+pyplot. ``save`` writes one, the same bytes for the same table.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replay.errors import InputError
+from replay.plot.style import applied
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_META: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
+    "png": {"Software": None},
+}
+_TAG = re.compile(rb"<(?:path|use|g|rect|text)\b[^>]*>")
+_DECIMALS = re.compile(rb"(\d\.\d\d)\d+")
+
+
+def figure_of(axes: Axes | Iterable[Axes]) -> Figure:
+    """The figure that Axes, or an array of them, are in."""
+    import numpy as np
+
+    first = np.asarray(axes, dtype=object).ravel()[0]
+    figure: Figure = first.figure
+    return figure
+
+
+def save(axes: Axes | Iterable[Axes], path: str | Path) -> None:
+    """Write a chart's figure to a file: the same bytes for the same chart, no date, no random ids.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes or array of Axes
+        What a chart returned.
+    path : str or Path
+        A name that ends in ``.svg`` or ``.png``.
+
+    Raises
+    ------
+    InputError
+        Another ending.
+    """
+    path = Path(path)
+    kind = path.suffix.lower().lstrip(".")
+    if kind not in _META:
+        raise InputError(f"{path}: a chart is written as .svg or .png; name it so")
+    path.write_bytes(drawn(axes, kind))
+
+
+def drawn(axes: Axes | Iterable[Axes], kind: str = "svg") -> bytes:
+    """A chart's figure as the bytes of an ``svg`` or ``png`` file."""
+    stream = io.BytesIO()
+    with applied(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure_of(axes).savefig(stream, format=kind, dpi=144 if kind == "png" else 72, metadata=_META[kind])
+    return _lighter(stream.getvalue()) if kind == "svg" else stream.getvalue()
+
+
+def _lighter(svg: bytes) -> bytes:
+    """Leave out what nobody sees: decimals below a hundredth of a point.
+
+    Where the font that the text was measured with is missing, one of its width or a narrower one is asked for.
+    """
+    svg = svg.replace(b"'DejaVu Sans'", b"'DejaVu Sans', Verdana, sans-serif")
+    return _TAG.sub(lambda tag: _DECIMALS.sub(rb"\1", tag[0]), svg)

@@ -1,0 +1,101 @@
+"""Hit ratio over the arena's capacity: all layers together, then each layer, small multiples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from replay.plot.canvas import Measure, by_series, capacity, figure, grouped, keys, keys_height, numbers, panels
+from replay.plot.style import MUTED, Looks, applied, looks_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_hit_curves(
+    table: pl.DataFrame,
+    *,
+    ax: Axes | Sequence[Axes] | NDArray[Any] | None = None,
+    looks: Looks | None = None,
+    phase: str = "decode",
+    at: float | None = None,
+) -> NDArray[Any]:
+    """Draw a run's hit curves, one line a policy, in a panel for all layers and one for each.
+
+    Parameters
+    ----------
+    table : polars.DataFrame
+        ``curves`` of a run: policy, routes, phase, layer (null: all), capacity_slots or capacity_bytes, hit_ratio.
+    ax : Axes or sequence of Axes, optional
+        Where to draw: one for each panel; the panels beyond them are left out. A figure of its own by default.
+    looks : mapping of str to Look, optional
+        What each policy looks like; by its place in the table by default.
+    phase : str, optional
+        ``decode`` or ``prefill``.
+    at : float, optional
+        The run's own bound, marked by a vertical line; slots or bytes, as the table has.
+
+    Returns
+    -------
+    array of Axes
+        The panels: all layers, then layer 0, 1, 2 ..
+    """
+    table = table.filter(pl.col("phase") == phase)
+    looks, x = looks_of(table, looks), capacity(table)
+    layers = [None, *table["layer"].drop_nulls().unique().sort().to_list()]
+    parts = table.partition_by("layer", as_dict=True)
+    with applied():
+        axes = _grid(len(layers), looks) if ax is None else np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+        for panel, layer in zip(axes, layers, strict=False):
+            _panel(panel, parts.get((layer,), table.clear()), looks, x, at)
+            weight = "bold" if layer is None else "normal"
+            panel.set_title("all layers" if layer is None else f"layer {layer}", pad=3, fontweight=weight)
+            if ax is not None or panel.get_subplotspec().is_first_col():
+                panel.set_ylabel("hit ratio")
+            if ax is not None or _is_lowest(panel, axes):
+                panel.set_xlabel(x.label)
+    return axes
+
+
+def _grid(count: int, looks: Looks) -> NDArray[Any]:
+    """A figure with a legend and a panel for each layer."""
+    columns = min(count, 6 if count <= 30 else 7)
+    rows = -(-count // columns)
+    top = keys_height(list(looks)) + 0.3
+    made = figure(top + 0.55 + rows * 1.15 + (rows - 1) * 0.3)
+    keys(made, looks.values())
+    axes = panels(made, rows, columns, left=0.66, top=top, across=0.2, down=0.3).ravel()
+    for spare in axes[count:]:
+        spare.remove()
+    for last in axes[max(count - columns, 0) : count]:  # the lowest of each column carries the figures
+        last.tick_params(labelbottom=True)
+    return axes[:count]
+
+
+def _is_lowest(panel: Axes, axes: NDArray[Any]) -> bool:
+    """Whether no panel is below this one in its column."""
+    column = panel.get_subplotspec().colspan.start
+    below = [each for each in axes if each.get_subplotspec().colspan.start == column]
+    return below[-1] is panel
+
+
+def _panel(panel: Axes, table: pl.DataFrame, looks: Looks, x: Measure, at: float | None) -> None:
+    from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter
+
+    for look, rows in by_series(table, looks):
+        fine = look.of_line() | {"linewidth": 1.3, "markersize": 3.4}
+        panel.plot(x.of(rows), numbers(rows, "hit_ratio"), label=look.name, **fine)
+    if at is not None:
+        panel.axvline(at / x.unit, color=MUTED, linewidth=0.8, zorder=0.5)
+    panel.set_ylim(0, 1.04)
+    panel.yaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
+    panel.yaxis.set_major_formatter(PercentFormatter(1, 0))
+    panel.set_xlim(left=0)
+    end = panel.get_xlim()[1]
+    ticks = MaxNLocator(3, steps=[1, 2, 5, 10]).tick_values(0, end)
+    panel.xaxis.set_major_locator(FixedLocator(ticks[ticks < 0.9 * end]))  # one at the edge would touch the next
+    panel.xaxis.set_major_formatter(grouped)
