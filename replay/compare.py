@@ -131,6 +131,8 @@ def compare(
         "notes": [f"{c.text}: {note}" for c in found for note in c.entry.lane.notes()],
         "warnings": warnings,
     }
+    if trace.has("drafts"):
+        info["drafts"] = _drafts(trace, [c.policy.spec for c in found])
     return Run(layers, windows, curves, every, summary, info, kept)
 
 
@@ -165,6 +167,12 @@ def _finished(found: Sequence[Candidate], skip: bool, left: list[str]) -> list[C
     if not done:
         raise InputError(f"no policy is left: {left[-1]}")
     return done
+
+
+def _drafts(trace: Trace, specs: Sequence[PolicySpec]) -> dict[str, Any]:
+    """What the specs' draft retention and the usual policies keep and commit on the trace's rounds."""
+    named = [retain.from_parts(spec.retention) for spec in specs if spec.retention]
+    return retain.survey(trace, [*named, *retain.default_policies()], skip=True).as_dict()
 
 
 def _baseline(specs: Sequence[PolicySpec], baseline: str | None) -> PolicySpec:

@@ -80,7 +80,7 @@ class Run:
                 frame.write_parquet(folder / f"{name}.parquet", compression="zstd")
         (folder / "summary.json").write_text(json.dumps(self.summary, indent=1, allow_nan=False) + "\n")
         with open(folder / "summary.csv", "w", newline="", encoding="utf-8") as file:
-            columns = list(self.summary[0]) if self.summary else []
+            columns = list(dict.fromkeys(name for row in self.summary for name in row))
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
             writer.writerows(self.summary)

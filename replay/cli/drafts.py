@@ -12,12 +12,8 @@ import typer
 from replay.errors import InputError
 
 if TYPE_CHECKING:
-    from replay.retain import Account, Cost, Recorded, Retention
+    from replay.retain import Account, Cost, Retention
 
-SCREEN = (
-    "a policy tighter than the recorded one is exact within a round; the rounds that would have followed "
-    "were not recorded, so its totals across rounds are a screen"
-)
 _SETTING = re.compile(r"STRATA_\w+=")
 _SETTING_GAP = re.compile(r"\s+(?=STRATA_\w+=)")  # a schedule may hold blanks: only these end a value
 SUMMARY = (
@@ -163,43 +159,10 @@ def _replay(
     from replay import retain
     from replay.trace import open_trace
 
-    trace = open_trace(path)
-    recorded = retain.recorded_retention(trace.meta.policy, trace.meta.engine)
-    data = retain.read_recorded(trace)
-    rounds = data.rounds
-    rows = []
-    chosen = policies or [retain.parse_retention(each) for each in retain.GRID_POLICIES]
-    for policy in (retain.Retention(), *chosen):
-        try:
-            retain.require_recorded(policy, recorded, rounds.p.shape[1])
-            kept, ran = retain.keep(rounds, policy)
-        except InputError as problem:
-            if policies:
-                raise
-            report["notes"].append(f"left out: {problem}")
-            continue
-        rows.append(retain.account(policy.name, rounds, kept, ran, cost, data.prefix_bytes))
-    for name, accept in (("confidence", retain.confidence(rounds.p)), ("hindsight", rounds.accept)):
-        kept = retain.best(accept, rounds.verified, cost)
-        rows.append(retain.account(f"best:{name}", rounds, kept, kept, cost, data.prefix_bytes))
-    report["recorded"] = recorded.name if recorded else None
-    report["notes"] += _notes(data, recorded, any(row.screen for row in rows))
-    return rows
-
-
-def _notes(data: "Recorded", recorded: "Retention | None", screen: bool) -> list[str]:
-    """Say how far the figures can be trusted."""
-    notes = [SCREEN] if screen else []
-    if data.undrafted:
-        notes.append(f"{data.undrafted} decode windows have no drafts and are in no figure")
-    lengths = data.rounds.length
-    short = int((lengths < lengths.max(initial=0)).sum())
-    if short and recorded is None:
-        notes.append(
-            f"{short} rounds have fewer than {lengths.max()} drafts and the trace does not say why: a policy "
-            "looser than the recorded one would have kept more there"
-        )
-    return notes
+    found = retain.survey(open_trace(path), policies, cost)
+    report["recorded"] = found.recorded.name if found.recorded else None
+    report["notes"] += found.notes
+    return found.accounts
 
 
 def _show(accounts: "Sequence[Account]", report: dict[str, Any], as_json: bool, quiet: bool) -> None:

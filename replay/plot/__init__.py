@@ -68,6 +68,41 @@ def drawn(axes: Axes | Iterable[Axes], kind: str = "svg") -> bytes:
     return _lighter(stream.getvalue()) if kind == "svg" else stream.getvalue()
 
 
+def frames(axes: Axes | Iterable[Axes]) -> list[dict[str, Any]]:
+    """Where a chart's panels are in its SVG, and what their (linear) axes count.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes or array of Axes
+        What a chart returned.
+
+    Returns
+    -------
+    list of dict
+        One a panel: ``box`` (left, top, right, bottom in the SVG's units, y downwards), ``x`` and ``y`` (limits),
+        ``title``, ``xlabel``, ``ylabel``.
+    """
+    import numpy as np
+
+    panels: list[Any] = list(np.asarray(axes, dtype=object).ravel())
+    width, height = (72 * side for side in figure_of(axes).get_size_inches())
+    found = []
+    for panel in panels:
+        place = panel.get_position()
+        box = (place.x0 * width, (1 - place.y1) * height, place.x1 * width, (1 - place.y0) * height)
+        found.append(
+            {
+                "box": [round(float(each), 2) for each in box],
+                "x": [float(each) for each in panel.get_xlim()],
+                "y": [float(each) for each in panel.get_ylim()],
+                "title": panel.get_title(loc="left"),
+                "xlabel": panel.get_xlabel(),
+                "ylabel": panel.get_ylabel().replace("\n", " "),
+            }
+        )
+    return found
+
+
 def _lighter(svg: bytes) -> bytes:
     """Leave out what nobody sees: decimals below a hundredth of a point.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -39,12 +39,12 @@ class Fate(NamedTuple):
 
 
 TIMED = (
-    Fate("demand_bytes", "demand (waited for)", FATES["demand"], ON_DARK),
+    Fate("demand_bytes", "demand: waited for", FATES["demand"], ON_DARK),
     Fate("timely_bytes", "read ahead, timely", FATES["timely"], ON_DARK),
     Fate("late_bytes", "read ahead, late", FATES["late"], ON_LIGHT),
     Fate("whole_unused_bytes", "read, never used", FATES["unused"], ON_DARK),
-    Fate("partial_read_bytes", "read in part, never used", FATES["partial"], ON_LIGHT, "..."),
-    Fate("pending_read_bytes", "read, still pending", FATES["pending"], ON_LIGHT),
+    Fate("partial_read_bytes", "read in part", FATES["partial"], ON_LIGHT, "..."),
+    Fate("pending_read_bytes", "pending", FATES["pending"], ON_LIGHT),
     Fate("cancelled_bytes", "cancelled, never read", PAPER, INK, "////"),
 )
 """Fates by the clock, in the order of the bars: what waited, what helped, what did not, what was not read."""
@@ -87,8 +87,10 @@ def plot_bytes_by_fate(
     timed = "timely_bytes" in table.columns and table["timely_bytes"].null_count() < len(table)
     fates = [each for each in (TIMED if timed else UNTIMED) if _any(table, each.column)]
     with applied():
+        own = ax is None
         ax = _own(names, len(fates)) if ax is None else ax
         _bars(ax, table, fates)
+        _legend(ax, own)
         ax.set_yticks(range(len(names)), [label(name, 44) for name in names])
         ax.set_ylim(len(names) - 0.4, -0.6)
         ax.set_xlabel(f"{ax.get_xlabel()} per {per}")
@@ -103,7 +105,12 @@ def _any(table: pl.DataFrame, column: str) -> bool:
 
 def _own(names: list[str], fates: int) -> Axes:
     left = min(0.3 + max((width_of(label(name, 44), 9) for name in names), default=1), WIDTH / 2)
-    return alone(0.75 + 0.22 * (-(-fates // 4)) + 0.36 * len(names), left=left, top=0.2 + 0.22 * (-(-fates // 4)), right=0.95)
+    return alone(
+        0.75 + 0.22 * (-(-fates // 5)) + 0.36 * len(names),
+        left=left,
+        top=0.2 + 0.22 * (-(-fates // 5)),
+        right=0.95,
+    )
 
 
 def _bars(ax: Axes, table: pl.DataFrame, fates: list[Fate]) -> None:
@@ -120,11 +127,25 @@ def _bars(ax: Axes, table: pl.DataFrame, fates: list[Fate]) -> None:
         start = start + sizes
     read = whole - columns.get("cancelled_bytes", 0)
     for y, (end, size) in enumerate(zip(whole / unit, read / unit, strict=True)):
-        ax.annotate(f"{most}{figures(size)} read", (end, y), (5, 0), textcoords="offset points", va="center", fontsize=9)
+        ax.annotate(
+            f"{most}{figures(size)} read",
+            (end, y),
+            (5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+        )
     ax.set_xlabel(name)
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, borderpad=0.2, handlelength=1.4, columnspacing=1.2
-    )
+
+
+def _legend(ax: Axes, own: bool) -> None:
+    """The fates: along the figure's top where it is ours, else above the Axes."""
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0)}
+    if own:
+        width, height = ax.figure.get_size_inches()  # type: ignore[union-attr]
+        corner = (0.12 / width, 1 - 0.06 / height)
+        place = {"loc": "upper left", "bbox_to_anchor": corner, "bbox_transform": ax.figure.transFigure}
+    ax.legend(ncols=5, borderpad=0.2, handlelength=1.4, columnspacing=1.2, **place)
 
 
 def _segment(

@@ -37,7 +37,7 @@ def panels(
     left: float,
     top: float,
     right: float = 0.15,
-    bottom: float = 0.55,
+    bottom: float = 0.5,
     across: float = 0.25,
     down: float = 0.45,
     share_y: bool | Literal["none", "all", "row", "col"] = True,
@@ -60,7 +60,7 @@ def panels(
     return found
 
 
-def alone(height: float, *, left: float, top: float, bottom: float = 0.55, right: float = 0.2) -> Axes:
+def alone(height: float, *, left: float, top: float, bottom: float = 0.5, right: float = 0.2) -> Axes:
     """One Axes in a figure of its own."""
     axes: Axes = panels(figure(height), 1, 1, left=left, top=top, bottom=bottom, right=right)[0, 0]
     return axes
@@ -86,7 +86,8 @@ def keys(made: Figure, shown: Iterable[Look], *, lines: bool = True) -> None:
     if not names:
         return
     handles = [
-        Line2D([], [], **(look.of_line() | {"gid": look.key} | ({} if lines else {"linestyle": ""}))) for look in each
+        Line2D([], [], **(look.of_line() | {"gid": look.key} | ({} if lines else {"linestyle": ""})))
+        for look in each
     ]
     width, height = made.get_size_inches()
     made.legend(

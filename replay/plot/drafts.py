@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from replay.plot.canvas import WIDTH, by_series, figure, keys, keys_height, numbers, panels
+from replay.plot.canvas import WIDTH, by_series, figure, keys, keys_height, numbers
 from replay.plot.style import Looks, applied, label, looks_of, series, width_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _acceptance(ax: Axes, table: pl.DataFrame, looks: Looks) -> None:
 
     for look, rows in by_series(table, looks):
         ax.plot(rows["step"].to_numpy(), numbers(rows, "acceptance_ratio"), label=look.name, **look.of_line())
-    ax.set(xlabel="draft step", ylabel="accepted of those kept", ylim=(0, 1))
+    ax.set(xlabel="draft step", ylabel="accepted of those kept", ylim=(0, 1.04))
     ax.yaxis.set_major_formatter(PercentFormatter(1, 0))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 

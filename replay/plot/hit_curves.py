@@ -9,7 +9,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from replay.plot.canvas import Measure, by_series, capacity, figure, grouped, keys, keys_height, numbers, panels
+from replay.plot.canvas import (
+    Measure,
+    by_series,
+    capacity,
+    figure,
+    grouped,
+    keys,
+    keys_height,
+    numbers,
+    panels,
+)
 from replay.plot.style import MUTED, Looks, applied, looks_of
 
 if TYPE_CHECKING:
@@ -49,20 +59,21 @@ def plot_hit_curves(
     layers = [None, *table["layer"].drop_nulls().unique().sort().to_list()]
     parts = table.partition_by("layer", as_dict=True)
     with applied():
-        axes = _grid(len(layers), looks) if ax is None else np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+        if ax is None:
+            axes = _grid(len(layers), looks, x)
+        else:
+            axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
         for panel, layer in zip(axes, layers, strict=False):
             _panel(panel, parts.get((layer,), table.clear()), looks, x, at)
             weight = "bold" if layer is None else "normal"
             panel.set_title("all layers" if layer is None else f"layer {layer}", pad=3, fontweight=weight)
-            if ax is not None or panel.get_subplotspec().is_first_col():
-                panel.set_ylabel("hit ratio")
-            if ax is not None or _is_lowest(panel, axes):
-                panel.set_xlabel(x.label)
+            if ax is not None:
+                panel.set(xlabel=x.label, ylabel="hit ratio")
     return axes
 
 
-def _grid(count: int, looks: Looks) -> NDArray[Any]:
-    """A figure with a legend and a panel for each layer."""
+def _grid(count: int, looks: Looks, x: Measure) -> NDArray[Any]:
+    """A figure with a legend and a panel for each layer; the outer ones carry the figures and labels."""
     columns = min(count, 6 if count <= 30 else 7)
     rows = -(-count // columns)
     top = keys_height(list(looks)) + 0.3
@@ -71,16 +82,12 @@ def _grid(count: int, looks: Looks) -> NDArray[Any]:
     axes = panels(made, rows, columns, left=0.66, top=top, across=0.2, down=0.3).ravel()
     for spare in axes[count:]:
         spare.remove()
-    for last in axes[max(count - columns, 0) : count]:  # the lowest of each column carries the figures
-        last.tick_params(labelbottom=True)
+    for lowest in axes[max(count - columns, 0) : count]:
+        lowest.tick_params(labelbottom=True)
+        lowest.set_xlabel(x.label)
+    for first in axes[:count:columns]:
+        first.set_ylabel("hit ratio")
     return axes[:count]
-
-
-def _is_lowest(panel: Axes, axes: NDArray[Any]) -> bool:
-    """Whether no panel is below this one in its column."""
-    column = panel.get_subplotspec().colspan.start
-    below = [each for each in axes if each.get_subplotspec().colspan.start == column]
-    return below[-1] is panel
 
 
 def _panel(panel: Axes, table: pl.DataFrame, looks: Looks, x: Measure, at: float | None) -> None:
@@ -90,12 +97,13 @@ def _panel(panel: Axes, table: pl.DataFrame, looks: Looks, x: Measure, at: float
         fine = look.of_line() | {"linewidth": 1.3, "markersize": 3.4}
         panel.plot(x.of(rows), numbers(rows, "hit_ratio"), label=look.name, **fine)
     if at is not None:
-        panel.axvline(at / x.unit, color=MUTED, linewidth=0.8, zorder=0.5)
+        panel.axvline(at / x.unit, color=MUTED, linewidth=0.6, zorder=0.5)
     panel.set_ylim(0, 1.04)
     panel.yaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
     panel.yaxis.set_major_formatter(PercentFormatter(1, 0))
     panel.set_xlim(left=0)
     end = panel.get_xlim()[1]
-    ticks = MaxNLocator(3, steps=[1, 2, 5, 10]).tick_values(0, end)
-    panel.xaxis.set_major_locator(FixedLocator(ticks[ticks < 0.9 * end]))  # one at the edge would touch the next
+    steps = np.asarray(MaxNLocator(4 if end < 1600 else 2, steps=[1, 2, 5, 10]).tick_values(0, end))
+    inner = steps[steps < 0.9 * end]  # a figure at the edge would touch the next panel's
+    panel.xaxis.set_major_locator(FixedLocator(inner.tolist()))
     panel.xaxis.set_major_formatter(grouped)

@@ -1,4 +1,4 @@
-"""Misses by layer and policy: a heat map, darker where more is missed."""
+"""Misses by layer and policy: a heat map, the stronger the colour, the more is missed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from replay.plot.canvas import WIDTH, alone, figures, numbers
-from replay.plot.style import INK, PAPER, Looks, applied, label, looks_of, series, width_of
+from replay.plot.canvas import WIDTH, alone, numbers
+from replay.plot.style import INK, ON_DARK, PAPER, Looks, applied, label, looks_of, series, width_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,11 @@ WRITTEN = 24
 
 
 def plot_layer_heatmap(
-    table: pl.DataFrame, *, ax: Axes | None = None, looks: Looks | None = None, value: str = "misses_per_token"
+    table: pl.DataFrame,
+    *,
+    ax: Axes | None = None,
+    looks: Looks | None = None,
+    value: str = "misses_per_token",
 ) -> Axes:
     """Draw a figure of every policy (rows) at every layer (columns).
 
@@ -58,7 +62,7 @@ def _own(names: list[str]) -> Axes:
 
 def _draw(ax: Axes, cells: NDArray[np.float64], names: list[str], layers: list[int], what: str) -> None:
     most = float(np.nanmax(cells, initial=0)) or 1.0
-    mesh = ax.pcolormesh(cells, cmap="Blues", vmin=0, vmax=most, edgecolors=PAPER, linewidth=0.8)
+    mesh = ax.pcolormesh(cells, cmap="Blues", vmin=0, vmax=most, edgecolors=ON_DARK, linewidth=0.8)
     mesh.set_gid("cells")
     ax.set_yticks(np.arange(len(names)) + 0.5, [label(name, 44) for name in names])
     step = max(1, -(-len(layers) // 24))
@@ -67,22 +71,28 @@ def _draw(ax: Axes, cells: NDArray[np.float64], names: list[str], layers: list[i
     ax.tick_params(length=0)
     ax.grid(False)
     ax.spines[:].set_visible(False)
-    _bar(ax, mesh, what)
+    _bar(ax, most, what)
+    digits = 0 if most >= 99.5 else 1 if most >= 9.95 else 2
     if len(layers) <= WRITTEN:
         for (y, x), cell in np.ndenumerate(cells):
             if np.isfinite(cell):
                 dark = cell > 0.6 * most
                 ax.text(
-                    x + 0.5, y + 0.5, figures(cell), ha="center", va="center", fontsize=8,
+                    x + 0.5, y + 0.5, f"{cell:.{digits}f}", ha="center", va="center", fontsize=8,
                     color=PAPER if dark else INK,
                 )  # fmt: skip
 
 
-def _bar(ax: Axes, mesh: object, what: str) -> None:
-    """A colour bar beside the mesh."""
+def _bar(ax: Axes, most: float, what: str) -> None:
+    """A colour bar beside the mesh, as shapes: an image would not scale."""
     beside = ax.inset_axes((1.015, 0, 0.018, 1))
-    bar = ax.figure.colorbar(mesh, cax=beside)  # type: ignore[arg-type]
-    bar.outline.set_visible(False)  # type: ignore[operator]
-    bar.set_label(what)
-    bar.ax.tick_params(length=2, labelsize=8)
-    bar.ax.grid(False)
+    steps = np.linspace(0, most, 33)
+    bar = beside.pcolormesh([0, 1], steps, steps[:-1, None] + most / 64, cmap="Blues", vmin=0, vmax=most)
+    bar.set_gid("cells")
+    beside.set_xticks([])
+    beside.yaxis.tick_right()
+    beside.yaxis.set_label_position("right")
+    beside.set_ylabel(what)
+    beside.tick_params(axis="y", length=2, labelsize=8)
+    beside.grid(False)
+    beside.spines[:].set_visible(False)

@@ -71,10 +71,17 @@ def plot_miss_curve(
 
 def _mark(ax: Axes, at: float | None, half: float | None) -> None:
     """The run's own bound, and half of the baseline's misses there, named outside the lines."""
-    beside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9, "color": MUTED, "annotation_clip": False}
+    beside: dict[str, Any] = {
+        "textcoords": "offset points",
+        "fontsize": 9,
+        "color": MUTED,
+        "annotation_clip": False,
+    }
     if at is not None:
         ax.axvline(at, color=MUTED, linewidth=0.8, zorder=0.5)
-        ax.annotate("this run's arena", (at, 1), (0, 3), xycoords=("data", "axes fraction"), ha="center", **beside)
+        ax.annotate(
+            "this run's arena", (at, 1), (0, 3), xycoords=("data", "axes fraction"), ha="center", **beside
+        )
     if half is not None:
         ax.axhline(half, color=MUTED, linewidth=0.8, zorder=0.5)
         text = "half of the\nbaseline's"

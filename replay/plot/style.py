@@ -68,7 +68,7 @@ INKS = (PAPER, INK, MUTED, GRID, BOUND, *COLOURS, *FATES.values(), *TINTS)
 
 _LOOKS_AHEAD = re.compile(r"(?:^|\+)\s*(?:belady[\w-]*|oracle)\s*(?=$|[:+ (])")
 
-RC: Mapping[str, Any] = {
+RC: Any = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
     "axes.facecolor": PAPER,

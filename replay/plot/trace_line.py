@@ -62,7 +62,11 @@ def plot_trace_line(
     shown = [_measure(table, each) for each in MEASURES if _has(table, each)]
     domains = _domains(marks, table)
     with applied():
-        axes = _stack(len(shown), looks, bool(domains)) if ax is None else np.atleast_1d(np.asarray(ax, object)).ravel()
+        axes = (
+            _stack(len(shown), looks, bool(domains))
+            if ax is None
+            else np.atleast_1d(np.asarray(ax, object)).ravel()
+        )
         for panel, measure in zip(axes, shown, strict=False):
             for i, (look, rows) in enumerate(by_series(table, looks)):
                 every = max(len(rows) // 8, 1)
@@ -89,7 +93,9 @@ def _has(table: pl.DataFrame, column: str) -> bool:
 
 def _measure(table: pl.DataFrame, column: str) -> Measure:
     most = float(table[column].max() or 0)  # type: ignore[arg-type]
-    unit, name = (1.0, "") if column == "misses" else (byte_unit if column.endswith("_bytes") else time_unit)(most)
+    unit, name = (
+        (1.0, "") if column == "misses" else (byte_unit if column.endswith("_bytes") else time_unit)(most)
+    )
     return Measure(column, unit, f"{name} {_WORDS[column]}\nper window".strip())
 
 
@@ -108,14 +114,18 @@ def _sessions(panel: Axes, marks: pl.DataFrame | None) -> None:
     starts = marks.filter(pl.col("session") != pl.col("session").shift(1))["window"].to_list()
     foot = 0.0 if len(starts) <= WHOLE_LINES else 0.94
     for window in starts if len(starts) <= MOST_SESSIONS else ():
-        panel.axvline(window, foot, color=MUTED, linewidth=0.7, linestyle=(0, (1, 2)) if foot == 0 else "-", zorder=0.6)
+        panel.axvline(
+            window, foot, color=MUTED, linewidth=0.7, linestyle=(0, (1, 2)) if foot == 0 else "-", zorder=0.6
+        )
 
 
 def _domains(marks: pl.DataFrame | None, table: pl.DataFrame) -> list[tuple[float, float, str]]:
     """Stretches of one domain: first window, the window after its last, name."""
     if marks is None or not len(marks) or marks["domain"].null_count() == len(marks):
         return []
-    changed = marks.filter(pl.col("domain").ne_missing(pl.col("domain").shift(1)) | (pl.int_range(pl.len()) == 0))
+    changed = marks.filter(
+        pl.col("domain").ne_missing(pl.col("domain").shift(1)) | (pl.int_range(pl.len()) == 0)
+    )
     starts = [*changed["window"].to_list(), float(table["window"].max() or 0) + 1]  # type: ignore[arg-type]
     names = [each or "" for each in changed["domain"].to_list()]
     return [(a, b, name) for a, b, name in zip(starts[:-1], starts[1:], names, strict=True) if b > a]
@@ -134,15 +144,23 @@ def _strip(panel: Axes, domains: list[tuple[float, float, str]]) -> None:
     per_window = inches / max(high - low, 1)
     told = all(width_of(label(name, 24), 8) <= (end - start) * per_window for start, end, name in domains)
     for start, end, name in domains:
-        place = {"transform": frame, "clip_on": False}
+        place: dict[str, Any] = {"transform": frame, "clip_on": False}
         panel.add_patch(
             Rectangle(
-                (start, 1.03), end - start, height, linewidth=0.6, facecolor=tints[name], edgecolor=MUTED, **place
+                (start, 1.03),
+                end - start,
+                height,
+                linewidth=0.6,
+                facecolor=tints[name],
+                edgecolor=MUTED,
+                **place,
             )
         )
         if told:
             middle = ((start + end) / 2, 1.03 + height / 2)
-            panel.text(*middle, label(name, 24), ha="center", va="center", fontsize=8, color=ON_LIGHT, **place)
+            panel.text(
+                *middle, label(name, 24), ha="center", va="center", fontsize=8, color=ON_LIGHT, **place
+            )
     if not told:
         _tell(panel, {name: tints[name] for name in names[: len(TINTS)]}, 1.05 + height)
 

@@ -18,6 +18,7 @@ from replay.retain.parse import (
 from replay.retain.policy import Retention
 from replay.retain.recorded import recorded_retention, require_recorded
 from replay.retain.rounds import Rounds, read_rounds
+from replay.retain.survey import Survey, default_policies, survey
 from replay.retain.traffic import Recorded, prefix_bytes, read_drafts, read_recorded
 
 __all__ = [
@@ -32,11 +33,13 @@ __all__ = [
     "Retention",
     "Rounds",
     "Step",
+    "Survey",
     "account",
     "best",
     "committed",
     "confidence",
     "decide",
+    "default_policies",
     "from_parts",
     "grid",
     "keep",
@@ -52,4 +55,5 @@ __all__ = [
     "recorded_retention",
     "require_recorded",
     "rows_used",
+    "survey",
 ]

@@ -1,0 +1,96 @@
+"""The answers that a reader comes for, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from replay.report.capacity import halves, halving_text
+from replay.report.draft import verdict
+from replay.report.layers import in_words
+from replay.report.prepared import Prepared
+from replay.report.subject import Subject
+from replay.report.wording import change, decimals, listing, megabytes, milliseconds, percent
+
+Rows = dict[str, dict[str, Any]]
+
+
+def brief(subject: Subject, prepared: Prepared) -> list[str]:
+    """Who misses, reads and waits least; what halves the misses; which layers; which drafts."""
+    found = []
+    for kind in subject.kinds:
+        where = f"Routes {kind}: " if subject.several_routes else ""
+        found += [f"{where}{text}" for text in _of_kind(subject, subject.of_kind(kind))]
+    found += _parting(subject)
+    if prepared.curves is not None and len(prepared.curves):
+        half = halves(subject, prepared.curves).get(subject.base_name)
+        found += [_halving(subject, half)] if half is not None else []
+    found.append(in_words(subject, prepared.layers))
+    best = verdict(prepared.drafts) if prepared.drafts is not None else None
+    return [*found, best] if best else found
+
+
+def _of_kind(subject: Subject, rows: Rows) -> list[str]:
+    """Sentences on the policies under one kind of routes."""
+    bytes_name = "Fewest bytes read" if subject.timed else "Fewest bytes asked for"
+    sentences = [
+        _least(subject, rows, "Fewest misses", "misses_per_token", lambda v: f"{decimals(v, 2)} per token"),
+        _least(subject, rows, bytes_name, "read_bytes_per_token", lambda v: f"{megabytes(v)} MB per token"),
+        _least(
+            subject, rows, "Shortest wait", "wait_us_per_token", lambda v: f"{milliseconds(v)} ms per token"
+        ),
+    ]
+    best = _unbeaten(rows)
+    if len(best) > 1:
+        sentences.append(f"Trade-off: no other policy both misses and reads less than {listing(best)}.")
+    return [each for each in sentences if each is not None]
+
+
+def _least(subject: Subject, rows: Rows, what: str, key: str, show: Callable[[float], str]) -> str | None:
+    known = {name: row[key] for name, row in rows.items() if row.get(key) is not None}
+    if len(known) < 2:
+        return None
+    least = min(known.values())
+    names = [name for name, value in known.items() if value == least]
+    text, base = f"{what}: {' = '.join(names)}, {show(least)}", known.get(subject.baseline)
+    if subject.baseline not in names and base:
+        text += f" ({change(least / base - 1)} against {subject.baseline})"
+    return text + "."
+
+
+def _unbeaten(rows: Rows) -> list[str]:
+    """Policies that no other beats in misses or bytes without losing in the other; those that tie are one text."""
+    points: dict[tuple[float, float], list[str]] = {}
+    for name, row in rows.items():
+        if row["misses_per_token"] is not None:
+            points.setdefault((row["misses_per_token"], row["read_bytes_per_token"]), []).append(name)
+    return [
+        " = ".join(names)
+        for at, names in points.items()
+        if not any(m <= at[0] and r <= at[1] and (m, r) != at for m, r in points)
+    ]
+
+
+def _parting(subject: Subject) -> list[str]:
+    """How far the kinds of routes part in misses: the further, the less the first is to be believed."""
+    first, *others = subject.kinds
+    base, found = subject.of_kind(first), []
+    for kind in others:
+        parted = [
+            (abs(row["misses_per_token"] / base[name]["misses_per_token"] - 1), name)
+            for name, row in subject.of_kind(kind).items()
+            if name in base and base[name]["misses_per_token"] and row["misses_per_token"] is not None
+        ]
+        if parted:
+            most, name = max(parted)
+            found.append(f"Routes {first} and {kind} part by at most {percent(most)} in misses ({name}).")
+    return found
+
+
+def _halving(subject: Subject, half: tuple[str, float]) -> str:
+    """How large an arena halves the baseline's misses."""
+    size, name = halving_text(subject, half), subject.base_name
+    unit = " slots" if subject.arena.endswith("slots") else ""
+    if half[0] == ">":
+        return f"Half the misses of {name} take an arena of more than {size[2:]}{unit} (this run: {subject.arena})."
+    return f"Half the misses of {name} take an arena of {size}{unit} (this run: {subject.arena})."

@@ -1,0 +1,169 @@
+"""A report's content: sentences, tables and pictures, the same for Markdown and HTML."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from replay.report import trust
+from replay.report.along import domain_grid
+from replay.report.brief import brief
+from replay.report.capacity import capacity_grid
+from replay.report.draft import draft_grid, step_grid
+from replay.report.figure import Cell, Grid, Head, Row
+from replay.report.layers import in_words, layer_grid
+from replay.report.picture import Picture, draw
+from replay.report.policies import fate_grid, policy_grid, prefill_grid
+from replay.report.prepared import prepare
+from replay.report.subject import Subject
+from replay.report.wording import count, listing, sentence
+from replay.run import Run
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a report says; None where the run has no data for it.
+
+    Attributes
+    ----------
+    title, about : str
+        The heading and the line below it.
+    brief : list of str
+        The answers, in sentences.
+    facts : list of (str, str)
+        What was replayed.
+    routes, limits, warnings, left_out : list of str
+        How far to trust it.
+    clock : str
+        The clock's parameters, or that there was none.
+    policies, fates, layers, resolved, hashes : Grid
+    capacity, domains, prefill, drafts, steps : Grid or None
+    draft_notes : list of str
+    layer_text : str
+    pictures : dict of str to Picture
+    command : str
+    versions : list of (str, str)
+    subject : Subject
+    """
+
+    title: str
+    about: str
+    brief: list[str]
+    facts: list[tuple[str, str]]
+    routes: list[str]
+    limits: list[str]
+    warnings: list[str]
+    left_out: list[str]
+    clock: str
+    policies: Grid
+    fates: Grid
+    layers: Grid
+    resolved: Grid
+    hashes: Grid
+    capacity: Grid | None
+    domains: Grid | None
+    prefill: Grid | None
+    drafts: Grid | None
+    steps: Grid | None
+    draft_notes: list[str]
+    layer_text: str
+    pictures: dict[str, Picture]
+    command: str
+    versions: list[tuple[str, str]]
+    subject: Subject
+
+
+def gather(run: Run) -> Report:
+    """Make a report's content from a run's tables and info."""
+    subject = Subject(run)
+    prepared = prepare(subject)
+    info, trace = run.info, run.info.get("trace") or {}
+    survey = prepared.drafts
+    return Report(
+        title=f"Replay of {trace.get('name', 'a trace')}",
+        about=_about(subject),
+        brief=brief(subject, prepared),
+        facts=_facts(subject),
+        routes=trust.routes_text(subject),
+        limits=list(trust.LIMITS),
+        warnings=[sentence(each) for each in run.warnings],
+        left_out=[sentence(each) for each in info.get("left_out") or ()],
+        clock=trust.clock_text(subject),
+        policies=policy_grid(subject),
+        fates=fate_grid(subject, prepared.fates),
+        layers=layer_grid(subject, prepared.layers),
+        resolved=_resolved(subject),
+        hashes=_hashes(trace),
+        capacity=None
+        if prepared.curves is None or prepared.curves.is_empty()
+        else capacity_grid(subject, prepared.curves),
+        domains=domain_grid(subject),
+        prefill=prefill_grid(subject),
+        drafts=None if survey is None else draft_grid(survey),
+        steps=None if survey is None else step_grid(survey),
+        draft_notes=[] if survey is None else _draft_notes(survey),
+        layer_text=in_words(subject, prepared.layers),
+        pictures=draw(subject, prepared),
+        command=shlex.join(map(str, info.get("command") or ["replay", "compare"])),
+        versions=[(str(name), str(value)) for name, value in (info.get("versions") or {}).items()],
+        subject=subject,
+    )
+
+
+def _about(subject: Subject) -> str:
+    trace = subject.run.info.get("trace") or {}
+    policies = len({row["policy"] for row in subject.run.summary})
+    model = f", {trace['model']}" if trace.get("model") else ""
+    return f"{policies} {'policy' if policies == 1 else 'policies'}, an arena of {subject.arena}{model}"
+
+
+def _facts(subject: Subject) -> list[tuple[str, str]]:
+    info = subject.run.info
+    trace, bound = info.get("trace") or {}, info.get("bound") or {}
+    tokens = sorted({row["tokens"] for row in subject.run.summary})
+    found = [
+        ("trace", f"{trace.get('name', '?')}: {trace.get('model', '?')}"),
+        ("shape", f"{trace.get('layers', '?')} layers of {trace.get('experts', '?')} experts, top {trace.get('top_k', '?')}"),
+        (
+            "windows",
+            f"{count(trace.get('windows', 0))} in {count(trace.get('sessions', 0))} sessions, "
+            f"{count(trace.get('decode_windows', 0))} of them decode",
+        ),
+        ("tokens", f"{' or '.join(map(count, tokens))} committed in decode windows: what per token divides by"),
+        ("arena", f"{subject.arena} ({bound.get('origin', 'as given')})"),
+        ("semantics", trust.semantics_text(subject)),
+        ("baseline", subject.baseline),
+    ]  # fmt: skip
+    same = [listing(list(group)) for group in info.get("same_by_construction") or ()]
+    return [*found, *(("the same by construction", group) for group in same)]
+
+
+def _resolved(subject: Subject) -> Grid:
+    rows = []
+    for each in subject.run.info.get("policies") or ():
+        name = subject.name(each["policy"], each["routes"])
+        rows.append(Row(name, [Cell(str(each["resolved"]))], subject.look(name), subject.note(name)))
+    return Grid(
+        "Policies as resolved", [Head("policy", numeric=False), Head("resolved to", numeric=False)], rows
+    )
+
+
+def _hashes(trace: dict[str, Any]) -> Grid:
+    heads = [Head("table", numeric=False), Head("sha256", numeric=False)]
+    return Grid(
+        "The trace's tables",
+        heads,
+        [Row(name, [Cell(value)]) for name, value in (trace.get("sha256") or {}).items()],
+    )
+
+
+def _draft_notes(survey: dict[str, Any]) -> list[str]:
+    cost = survey["cost"]
+    prices = ", ".join(f"{each:g}" for each in cost["verify"])
+    return [
+        f"Cost of a round with k drafts: {cost['fixed']:g} + V[k], V = {prices}; "
+        f"{cost['draft_step']:g} a draft step. "
+        "Other costs: replay drafts TRACE --cost V --fixed F.",
+        *map(sentence, survey["notes"]),
+    ]

@@ -1,0 +1,175 @@
+"""The policy table and its relatives: what each policy costs per token, against the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from replay.report.figure import Figure, Grid, Head, grid
+from replay.report.subject import Subject
+from replay.report.wording import change, count, decimals, megabytes, milliseconds, percent
+
+Row = dict[str, Any]
+
+
+def _two(value: float) -> str:
+    return decimals(value, 2)
+
+
+def _key(name: str) -> Callable[[Row], float | None]:
+    return lambda row: row.get(name)
+
+
+def _share(part: str, *whole: str) -> Callable[[Row], float | None]:
+    """A share of a sum of the summary's totals."""
+
+    def of(row: Row) -> float | None:
+        parts = [row.get(each) for each in whole]
+        total = None if any(each is None for each in parts) else sum(parts)  # type: ignore[arg-type]
+        return row[part] / total if total else None
+
+    return of
+
+
+def _against(subject: Subject, name: str) -> Callable[[Row], str]:
+    """The relative change of a figure against the baseline under the same routes, in words."""
+
+    def of(row: Row) -> str:
+        base = subject.base_of(row)
+        if base is None or row is base or row.get(name) is None or not base.get(name):
+            return ""
+        return change(row[name] / base[name] - 1)
+
+    return of
+
+
+def policy_figures(subject: Subject) -> list[Figure]:
+    """The columns of the policy table, in its order.
+
+    The first three answer "who misses least, who reads least, who waits least"; the rest says why.
+    """
+    versus = f"beside it the change against {subject.baseline}"
+    read = (
+        "bytes that the disk moved" if subject.timed else "bytes asked for: at most what the disk would move"
+    )
+
+    def first(name: str, text: str, unit: str, doc: str, show: Callable[[float], str]) -> Figure:
+        return Figure(Head(text, unit, f"{doc}; {versus}"), _key(name), show, "low", _against(subject, name))
+
+    def ratio(name: str, text: str, unit: str, doc: str, better: str = "") -> Figure:
+        return Figure(Head(text, unit, doc), _key(name), percent, better)
+
+    each = "read-ahead reads"
+    late = Head("late", "of used", f"{each} not done when asked for, of those claimed")
+    adjusted = "1 - (misses + issued reads) / lookups: every read counts against it"
+    hit = "(arena hits + prefetch hits) / lookups; a higher one is not a faster engine"
+    absent = "experts wanted and absent: each is a read that the token waits for"
+    waited = "time that events waited for reads on the modelled disk"
+    return [
+        first("misses_per_token", "misses", "per token", absent, _two),
+        first("read_bytes_per_token", "MB read", "per token", read, megabytes),
+        first("wait_us_per_token", "wait", "ms per token", waited, milliseconds),
+        ratio("adjusted_hit_ratio", "adjusted hit", "ratio", adjusted, "high"),
+        ratio("hit_ratio", "hit", "ratio", hit),
+        Figure(Head("read ahead", "per token", f"{each} issued"), _key("issued_per_token"), _two),
+        ratio("usefulness", "useful", "of read ahead", f"{each} that were claimed, of those issued"),
+        ratio(
+            "timely_usefulness", "timely", "of read ahead", f"{each} there when asked for, of those issued"
+        ),
+        Figure(late, _share("late", "timely", "late"), percent),
+        ratio("picks_kept_ratio", "picks kept", "of picks", "picks that equal the recorded ones"),
+    ]
+
+
+def policy_grid(subject: Subject) -> Grid:
+    """The policy table."""
+    return _of_series(subject, "Policies, decode windows", policy_figures(subject))
+
+
+def _of_series(
+    subject: Subject, caption: str, figures: list[Figure], rows: dict[str, Row] | None = None
+) -> Grid:
+    return grid(
+        caption, "policy", figures, (subject.rows if rows is None else rows).items(),
+        look=subject.look, eligible=subject.runs_on_engine, note=subject.note, group=subject.kind,
+    )  # fmt: skip
+
+
+FATE_HEADS = (
+    ("demand_bytes", "demand", "misses: read when asked for"),
+    ("timely_bytes", "timely", "read ahead and there when asked for"),
+    ("late_bytes", "late", "read ahead, claimed, not done when asked for"),
+    ("late_exposed_bytes", "late, exposed", "pieces of late reads that were not done when asked for"),
+    ("claimed_bytes", "used", "read ahead and claimed"),
+    ("unused_bytes", "unused", "read and never claimed, the read part of partial reads included"),
+    ("partial_read_bytes", "of it partial", "the read part of reads that were cancelled half-way"),
+    ("retired_bytes", "unwanted", "read ahead and never claimed"),
+    ("cancelled_bytes", "cancelled", "never read: their queued pieces were dropped"),
+    ("read", "read", "all that the disk moved"),
+)
+
+
+def bytes_by_series(subject: Subject) -> pl.DataFrame:
+    """Bytes by fate, per token, of each series: what the stacked bars show."""
+    table = subject.phase(subject.run.layers)
+    sums = table.group_by("series", maintain_order=True).agg(pl.col(r"^.*_bytes$").sum())
+    if not subject.timed:
+        sums = sums.select("series", "demand_bytes", "claimed_bytes", "retired_bytes")
+        sums = sums.with_columns(pl.sum_horizontal(pl.selectors.ends_with("_bytes")).alias("read"))
+    else:
+        sums = sums.drop("claimed_bytes", "retired_bytes").with_columns(
+            (pl.col("unused_bytes") - pl.col("partial_read_bytes")).alias("whole_unused_bytes"),
+            pl.col("disk_bytes").alias("read"),
+        )
+    return subject.per_token(sums, *sums.columns[1:])
+
+
+def fate_grid(subject: Subject, sums: pl.DataFrame) -> Grid:
+    """Bytes by fate as figures."""
+    figures = [
+        Figure(Head(text, "MB", doc), _key(column), megabytes, "low" if column == "read" else "")
+        for column, text, doc in FATE_HEADS
+        if column in sums.columns
+    ]
+    return _of_series(
+        subject, "MB per token by fate", figures, {row["series"]: row for row in sums.iter_rows(named=True)}
+    )
+
+
+def prefill_grid(subject: Subject) -> Grid | None:
+    """What the prefill windows cost in all; None where the trace has none."""
+    windows = subject.phase(subject.run.windows, "prefill")
+    if not len(windows):
+        return None
+    counts = ("lookups", "hits", "prefetch_hits", "misses", "demand_bytes", "issued_bytes", "disk_bytes")
+    times = ("wait_us", "limbo_wait_us")
+    sums = windows.group_by("series", maintain_order=True).agg(
+        pl.len().alias("windows"), pl.col(*counts, *times).sum()
+    )
+
+    def each(*names: str) -> Callable[[Row], float | None]:
+        return lambda row: sum(row[name] for name in names) / row["windows"]
+
+    def hit(row: Row) -> float | None:
+        return (row["hits"] + row["prefetch_hits"]) / row["lookups"] if row["lookups"] else None
+
+    read = ("disk_bytes",) if subject.timed else ("demand_bytes", "issued_bytes")
+    figures = [
+        Figure(Head("windows", doc="prefill windows"), _key("windows"), count),
+        Figure(Head("misses", "per window", "experts wanted and absent"), each("misses"), _two, "low"),
+        Figure(Head("hit", "ratio", "(arena hits + prefetch hits) / lookups"), hit, percent),
+        Figure(
+            Head("MB read", "per window", "bytes read, or asked for without a clock"),
+            each(*read),
+            megabytes,
+            "low",
+        ),
+    ]
+    if subject.timed:
+        waited = Head("wait", "ms per window", "time waited for reads")
+        figures.append(Figure(waited, each(*times), milliseconds, "low"))
+    return _of_series(
+        subject, "Prefill windows", figures, {row["series"]: row for row in sums.iter_rows(named=True)}
+    )

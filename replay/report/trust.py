@@ -1,0 +1,76 @@
+"""What a reader must know before believing a figure: how it was made, and what a replay cannot see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.report.subject import Subject
+from replay.report.wording import percent
+
+LIMITS = (
+    "It screens. A replay counts reads and puts them on a modelled disk; it does not run an engine. A higher hit ratio "
+    "is often a slower engine: public engines gained hits from per-layer frequency counts or from speculation and "
+    "lost speed. Take the rows that look good here as the ones to measure, not as results.",
+    "It does not see the machine: other traffic on the disk, the operating system's page cache, memory bandwidth, "
+    "heat, the cost of a policy's own bookkeeping.",
+    "It does not see the text: hidden states and what was generated stay as recorded, whatever a policy would have "
+    "changed about the routes. It says nothing about quality.",
+)
+
+_ROUTES = {
+    "recorded": "Routes recorded: the trace's own selections, whatever the cache does. Exact where the engine's "
+    "resident bonus was 0; with a bonus a screen, as other evictions would have changed the routes.",
+    "rerouted": "Routes rerouted: selections recomputed from the recorded router scores and the replayed residency. "
+    "Hidden states stay as recorded, so it is first-order.",
+    "predicted": "Routes predicted: the read-ahead's best candidates become the selections. A counterfactual about "
+    "traffic, not about quality.",
+}
+
+NO_CLOCK = (
+    "Replayed without a clock (--no-clock): which reads came late, were cancelled or made a token wait is not "
+    "known, so those columns and pictures are left out, and bytes are those asked for."
+)
+
+_CLOCK_NAMES = (
+    ("workers", "{} workers"),
+    ("reserved", "{} kept from read-ahead"),
+    ("pieces", "{} pieces a read"),
+    ("latency_us", "{} us latency"),
+    ("stream_gbps", "{} GB/s a stream"),
+    ("device_gbps", "{} GB/s the device"),
+    ("pre_us", "{} us before an event asks"),
+    ("post_us", "{} us after"),
+)
+
+
+def routes_text(subject: Subject) -> list[str]:
+    """What the run's kinds of routes mean, with the share of picks that they keep."""
+    found = []
+    for kind in subject.run.info.get("routes") or ["recorded"]:
+        text = _ROUTES.get(kind, f"Routes {kind}.")
+        kept = [
+            row["picks_kept_ratio"]
+            for row in subject.run.summary
+            if row["routes"] == kind and row.get("picks_kept_ratio")
+        ]
+        if kept and kind != "recorded":
+            low, high = percent(min(kept)), percent(max(kept))
+            text += f" Picks that equal the recorded ones: {low if low == high else f'{low} to {high}'}."
+        found.append(text)
+    return found
+
+
+def clock_text(subject: Subject) -> str:
+    """The clock, or that there was none."""
+    clock: dict[str, Any] | None = subject.run.info.get("clock")
+    if not subject.timed or clock is None:
+        return NO_CLOCK
+    parts = [text.format(f"{clock[name]:g}") for name, text in _CLOCK_NAMES if name in clock]
+    return f"Times are those of a modelled disk: {', '.join(parts)}."
+
+
+def semantics_text(subject: Subject) -> str:
+    """How events were played, as the command line's options name it."""
+    ways: dict[str, Any] = subject.run.info.get("semantics") or {}
+    shown = {name: {True: "on", False: "off", None: "off"}.get(value, value) for name, value in ways.items()}
+    return ", ".join(f"{name.replace('_', '-')} {value}" for name, value in shown.items())
