@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from replay import retain
 from replay.agreement import routes_frame
 from replay.bound import Bound
 from replay.bound import resolve as resolve_bound

@@ -38,7 +38,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "compare",
         ),
     ),
-    ("pictures", ("plot", "report", "output")),
+    ("pictures", ("plot", "report")),
     ("talk", ("cli", "__main__")),
 )
 PLACE = {module: rank for rank, (_, modules) in enumerate(ROOMS) for module in modules}

@@ -30,13 +30,18 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("cut", "replay.cli.cut", "cut"),
     ("drafts", "replay.cli.drafts", "drafts"),
     ("fidelity", "replay.cli.fidelity", "fidelity"),
+    ("gallery", "replay.cli.gallery", "gallery"),
     ("import", "replay.cli.import_", "import_"),
     ("info", "replay.cli.info", "info"),
     ("policies", "replay.cli.policies", "policies"),
     ("query", "replay.cli.query", "query"),
+    ("report", "replay.cli.report", "report"),
     ("schema", "replay.cli.schema", "schema"),
     ("validate", "replay.cli.validate", "validate"),
 )
+
+# commands of those who work on this program: they run, and no list shows them
+HIDDEN = frozenset({"gallery"})
 
 _SECTION = re.compile(r"^(Parameters|Returns|Raises|Examples|Notes|See Also)\n-+\n", re.MULTILINE)
 
@@ -102,7 +107,7 @@ def build() -> typer.Typer:
             app.add_typer(command, name=name)
         else:
             text, epilogue = help_of(command.__doc__)
-            app.command(name, help=text, epilog=epilogue)(command)
+            app.command(name, help=text, epilog=epilogue, hidden=name in HIDDEN)(command)
     return app
 
 

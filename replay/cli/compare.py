@@ -85,7 +85,7 @@ def compare(
             baseline=baseline, skip=skip, reads=reads, part=routes is None, threads=threads, progress=progress,
         )  # fmt: skip
     if out is not None:
-        from replay.output import write_run
+        from replay.report import write_run
 
         write_run(run, out, force)
     if as_json:
@@ -233,7 +233,7 @@ def _next(run: "Run", trace: "Trace", out: Any) -> list[str]:
     """What to run next."""
     if out is not None:
         return [
-            f"\nwritten to {out}",
+            f"\nwritten to {out}; open {out}/report.html",
             f'next: replay query {out} "select policy, sum(misses) from layers group by 1"',
         ]
     return [

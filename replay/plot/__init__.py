@@ -25,7 +25,7 @@ _META: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
 }
 _TAG = re.compile(rb"<(?:path|use|g|rect|text)\b[^>]*>")
-_DECIMALS = re.compile(rb"(\d\.\d\d)\d+")
+_DECIMALS = re.compile(rb"(\d\.\d\d\d)\d+")
 
 
 def figure_of(axes: Axes | Iterable[Axes]) -> Figure:
@@ -104,7 +104,7 @@ def frames(axes: Axes | Iterable[Axes]) -> list[dict[str, Any]]:
 
 
 def _lighter(svg: bytes) -> bytes:
-    """Leave out what nobody sees: decimals below a hundredth of a point.
+    """Leave out what nobody sees: decimals below a thousandth of a point.
 
     Where the font that the text was measured with is missing, one of its width or a narrower one is asked for.
     """

@@ -78,17 +78,17 @@ def gather(run: Run) -> Report:
     """Make a report's content from a run's tables and info."""
     subject = Subject(run)
     prepared = prepare(subject)
-    info, trace = run.info, run.info.get("trace") or {}
+    info, trace = run.info, _trace(run)
     survey = prepared.drafts
     return Report(
-        title=f"Replay of {trace.get('name', 'a trace')}",
+        title=f"Replay of {trace['name']}",
         about=_about(subject),
         brief=brief(subject, prepared),
         facts=_facts(subject),
         routes=trust.routes_text(subject),
         limits=list(trust.LIMITS),
         warnings=[sentence(each) for each in run.warnings],
-        left_out=[sentence(each) for each in info.get("left_out") or ()],
+        left_out=[sentence(each) for each in (*info.get("left_out", ()), *info.get("notes", ()))],
         clock=trust.clock_text(subject),
         policies=policy_grid(subject),
         fates=fate_grid(subject, prepared.fates),
@@ -112,29 +112,37 @@ def gather(run: Run) -> Report:
 
 
 def _about(subject: Subject) -> str:
-    trace = subject.run.info.get("trace") or {}
     policies = len({row["policy"] for row in subject.run.summary})
-    model = f", {trace['model']}" if trace.get("model") else ""
-    return f"{policies} {'policy' if policies == 1 else 'policies'}, an arena of {subject.arena}{model}"
+    return (
+        f"{policies} {'policy' if policies == 1 else 'policies'}, an arena of {subject.arena}, "
+        f"{_trace(subject.run)['model']}"
+    )
+
+
+def _trace(run: Run) -> dict[str, Any]:
+    """What the run says of its trace; question marks where it does not."""
+    unknown = dict.fromkeys(("name", "model", "layers", "experts", "top_k"), "?")
+    counts = dict.fromkeys(("windows", "decode_windows", "sessions"), 0)
+    return {**unknown, **counts, "sha256": {}, **(run.info.get("trace") or {})}
 
 
 def _facts(subject: Subject) -> list[tuple[str, str]]:
     info = subject.run.info
-    trace, bound = info.get("trace") or {}, info.get("bound") or {}
+    trace, bound = _trace(subject.run), info.get("bound") or {}
     tokens = sorted({row["tokens"] for row in subject.run.summary})
+    windows, decode, sessions = (count(trace[name]) for name in ("windows", "decode_windows", "sessions"))
     found = [
-        ("trace", f"{trace.get('name', '?')}: {trace.get('model', '?')}"),
-        ("shape", f"{trace.get('layers', '?')} layers of {trace.get('experts', '?')} experts, top {trace.get('top_k', '?')}"),
+        ("trace", f"{trace['name']}: {trace['model']}"),
+        ("shape", f"{trace['layers']} layers of {trace['experts']} experts, top {trace['top_k']}"),
+        ("windows", f"{windows} in {sessions} sessions, {decode} of them decode"),
         (
-            "windows",
-            f"{count(trace.get('windows', 0))} in {count(trace.get('sessions', 0))} sessions, "
-            f"{count(trace.get('decode_windows', 0))} of them decode",
+            "tokens",
+            f"{' or '.join(map(count, tokens))} committed in decode windows: what per token divides by",
         ),
-        ("tokens", f"{' or '.join(map(count, tokens))} committed in decode windows: what per token divides by"),
         ("arena", f"{subject.arena} ({bound.get('origin', 'as given')})"),
         ("semantics", trust.semantics_text(subject)),
         ("baseline", subject.baseline),
-    ]  # fmt: skip
+    ]
     same = [listing(list(group)) for group in info.get("same_by_construction") or ()]
     return [*found, *(("the same by construction", group) for group in same)]
 
@@ -154,7 +162,7 @@ def _hashes(trace: dict[str, Any]) -> Grid:
     return Grid(
         "The trace's tables",
         heads,
-        [Row(name, [Cell(value)]) for name, value in (trace.get("sha256") or {}).items()],
+        [Row(name, [Cell(value)]) for name, value in trace["sha256"].items()],
     )
 
 

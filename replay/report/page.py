@@ -63,7 +63,6 @@ def write_page(report: Report) -> str:
     from markupsafe import Markup, escape
 
     environment = Environment(loader=PackageLoader("replay.report", "templates"), autoescape=True)
-    environment.tests["number_text"] = lambda text: str(text).isdecimal()
     environment.filters["breakable"] = lambda text: escape(text).replace("+", Markup("+<wbr>"))
     here = files("replay.report") / "templates"
     script = (here / "script.js").read_text(encoding="utf-8")

@@ -104,7 +104,9 @@ def _frontier(subject: Subject) -> Picture:
         for name, row in subject.rows.items()
     ]
     alt = f"Misses per token over MB read per token, a marker a policy: {'; '.join(points)}."
-    caption = "Further down misses less, further left reads less: up and right of another marker is worse on both."
+    caption = (
+        "Further down misses less, further left reads less: up and right of another marker is worse on both."
+    )
     caption += "" if subject.timed else " Bytes are those asked for."
     return _picture("frontier", plot_frontier(table, looks=subject.looks), alt, caption)
 

@@ -105,10 +105,14 @@ FATE_HEADS = (
     ("claimed_bytes", "used", "read ahead and claimed"),
     ("unused_bytes", "unused", "read and never claimed, the read part of partial reads included"),
     ("partial_read_bytes", "of it partial", "the read part of reads that were cancelled half-way"),
+    ("pending_read_bytes", "pending", "read, and neither claimed nor retired"),
     ("retired_bytes", "unwanted", "read ahead and never claimed"),
     ("cancelled_bytes", "cancelled", "never read: their queued pieces were dropped"),
     ("read", "read", "all that the disk moved"),
 )
+
+RARE = ("partial_read_bytes", "pending_read_bytes")
+"""Columns that are left out where they hold nothing."""
 
 
 def bytes_by_series(subject: Subject) -> pl.DataFrame:
@@ -131,7 +135,7 @@ def fate_grid(subject: Subject, sums: pl.DataFrame) -> Grid:
     figures = [
         Figure(Head(text, "MB", doc), _key(column), megabytes, "low" if column == "read" else "")
         for column, text, doc in FATE_HEADS
-        if column in sums.columns
+        if column in sums.columns and (column not in RARE or bool((sums[column].fill_null(0) != 0).any()))
     ]
     return _of_series(
         subject, "MB per token by fate", figures, {row["series"]: row for row in sums.iter_rows(named=True)}

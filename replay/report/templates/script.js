@@ -4,9 +4,9 @@
 
   // tables: a button in every head sorts by its column; rows without a figure stay last
   const valueOf = (row, column) => {
-    const cell = row.cells[column];
-    if (column === 0 && !("v" in cell.dataset)) return cell.textContent.trim();
-    return cell.dataset.v === undefined ? null : Number(cell.dataset.v);
+    const value = row.cells[column].dataset.v;
+    if (value === undefined) return null;
+    return column === 0 && isNaN(value) ? value : Number(value);
   };
   const sort = (table, head, column) => {
     const up = head.getAttribute("aria-sort") !== "ascending";
@@ -47,7 +47,7 @@
   const tip = document.getElementById("tip");
   const show = (value, label) => {
     if (/ratio|accepted/.test(label)) return `${(100 * value).toFixed(1)}%`;
-    return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4)));
+    return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
   };
   const pointsOf = (panel) => {
     const found = [];
