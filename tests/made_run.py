@@ -60,18 +60,16 @@ def cells(rng: np.random.Generator, shape: tuple[int, ...], timed: bool) -> dict
 
 
 def framed(name: str, columns: dict[str, Any]) -> pl.DataFrame:
-    """Columns as the result table of that name."""
+    """Columns as the result table of that name; one value fills its column, one that is missing is null."""
     types = {"string": pl.String, "int64": pl.Int64, "float64": pl.Float64}
     rows = max(len(each) for each in columns.values() if isinstance(each, list | np.ndarray))
+
+    def filled(value: Any) -> Any:
+        return value if isinstance(value, list | np.ndarray) else [value] * rows
+
     return pl.DataFrame(
         {
-            each.name: pl.Series(
-                each.name,
-                columns[each.name]
-                if isinstance(columns[each.name], list | np.ndarray)
-                else [columns[each.name]] * rows,
-                dtype=types[each.type],
-            )
+            each.name: pl.Series(each.name, filled(columns.get(each.name)), dtype=types[each.type])
             for each in RESULT[name].columns
         }
     )
@@ -202,7 +200,8 @@ def _summary(
     total = {name: None if v is None else v.sum().item() for name, v in events.items()}
     part = {name: None if v is None else v[decode].sum().item() for name, v in events.items()}
     read = part["disk_bytes"] if timed else part["demand_bytes"] + part["issued_bytes"]
-    kept = {"picks_kept_ratio": 0.9} if key["routes"] != "recorded" else {}
+    shares = ("picks_kept_ratio", "picks_kept_first_ratio", "picks_kept_last_ratio", "given_up_mean_ratio")
+    kept = dict.fromkeys(shares, None if key["routes"] == "recorded" else 0.9)
     return {
         **key,
         "tokens": tokens,

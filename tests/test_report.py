@@ -321,6 +321,9 @@ def test_several_routes_are_kept_apart() -> None:
     grid = gather(run).policies
     for kind in ("recorded", "rerouted"):
         assert sum(row.cells[0].best for row in grid.rows if kind in row.name) == 1
+    picks = rows_of(markdown_of(run), "What other routes change")
+    assert [row[0].split(" (")[0] for row in picks[2:]] == ["none+lru", "unpert1+lru"]
+    assert figure(picks[2][1]) == 10.0
     assert page_of(run)
 
 

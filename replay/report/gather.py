@@ -14,7 +14,7 @@ from replay.report.draft import draft_grid, step_grid
 from replay.report.figure import Cell, Grid, Head, Row
 from replay.report.layers import in_words, layer_grid
 from replay.report.picture import Picture, draw
-from replay.report.policies import fate_grid, policy_grid, prefill_grid
+from replay.report.policies import fate_grid, policy_grid, prefill_grid, routes_grid
 from replay.report.prepared import prepare
 from replay.report.subject import Subject
 from replay.report.wording import count, listing, sentence
@@ -38,7 +38,7 @@ class Report:
     clock : str
         The clock's parameters, or that there was none.
     policies, fates, layers, resolved, hashes : Grid
-    capacity, domains, prefill, drafts, steps : Grid or None
+    capacity, domains, prefill, picks, drafts, steps : Grid or None
     draft_notes : list of str
     layer_text : str
     pictures : dict of str to Picture
@@ -64,6 +64,7 @@ class Report:
     capacity: Grid | None
     domains: Grid | None
     prefill: Grid | None
+    picks: Grid | None
     drafts: Grid | None
     steps: Grid | None
     draft_notes: list[str]
@@ -100,6 +101,7 @@ def gather(run: Run) -> Report:
         else capacity_grid(subject, prepared.curves),
         domains=domain_grid(subject),
         prefill=prefill_grid(subject),
+        picks=routes_grid(subject),
         drafts=None if survey is None else draft_grid(survey),
         steps=None if survey is None else step_grid(survey),
         draft_notes=[] if survey is None else _draft_notes(survey),

@@ -79,7 +79,6 @@ def policy_figures(subject: Subject) -> list[Figure]:
             "timely_usefulness", "timely", "of read ahead", f"{each} there when asked for, of those issued"
         ),
         Figure(late, _share("late", "timely", "late"), percent),
-        ratio("picks_kept_ratio", "picks kept", "of picks", "picks that equal the recorded ones"),
     ]
 
 
@@ -177,3 +176,27 @@ def prefill_grid(subject: Subject) -> Grid | None:
     return _of_series(
         subject, "Prefill windows", figures, {row["series"]: row for row in sums.iter_rows(named=True)}
     )
+
+
+def routes_grid(subject: Subject) -> Grid | None:
+    """How far other routes leave the recorded picks; None under recorded routes only."""
+    rows = {name: row for name, row in subject.rows.items() if row.get("picks_kept_ratio") is not None}
+    if not rows:
+        return None
+
+    def changed(name: str) -> Callable[[Row], float | None]:
+        return lambda row: None if row.get(name) is None else 1 - row[name]
+
+    picks, mass = "picks that differ from the recorded ones", "softmax mass of the raw best picks given up"
+    figures = [
+        Figure(Head("picks changed", "of all", picks), changed("picks_kept_ratio"), percent),
+        Figure(
+            Head("first tenth", "of the trace", f"{picks}, early"), changed("picks_kept_first_ratio"), percent
+        ),
+        Figure(
+            Head("last tenth", "of the trace", f"{picks}, late"), changed("picks_kept_last_ratio"), percent
+        ),
+        Figure(Head("mass given up", "mean of rows", mass), _key("given_up_mean_ratio"), percent),
+        Figure(Head("mass given up", "99th percentile", mass), _key("given_up_p99_ratio"), percent),
+    ]
+    return _of_series(subject, "What other routes change about the picks", figures, rows)
