@@ -16,6 +16,8 @@ from replay.errors import InputError, nearest
 
 IMPORTERS: dict[str, str] = {
     "bigmoeonedge": "replay.importers.bigmoeonedge",
+    "llamacpp": "replay.importers.llamacpp",
+    "strata": "replay.importers.strata",
     "waste": "replay.importers.waste",
 }
 """Module of each format's importer."""

@@ -7,6 +7,7 @@ line is wrong and why.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from csv import reader
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -31,7 +32,7 @@ class Batch:
     line : numpy.ndarray of int64, [n]
         Line of each row in its file, from 1.
     columns : dict of numpy.ndarray
-        int64, or float64 (NaN where nothing was written), by column name.
+        int64, float64 (NaN where nothing was written), or text as objects, by column name.
     """
 
     line: np.ndarray
@@ -60,11 +61,15 @@ class TextRows:
     ----------
     path : Path
         The file.
+    joined : bool
+        Whether a second header in mid-file begins another run, instead of being refused.
 
     Attributes
     ----------
     preamble : list of str
         The ``#`` lines before the header, without the ``#`` and surrounding blanks.
+    headers : list of int
+        Lines of further headers.
     columns : tuple of str
         Column names of the header.
     comments : int
@@ -78,9 +83,11 @@ class TextRows:
         No such file, no header, or a column named twice.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, joined: bool = False):
         self.path = path
+        self.joined = joined
         self.preamble: list[str] = []
+        self.headers: list[int] = []
         self.comments = self.cut = 0
         if not path.is_file():
             found = "a folder" if path.is_dir() else "nothing"
@@ -128,7 +135,7 @@ class TextRows:
         Parameters
         ----------
         types : mapping of str to type
-            ``int`` or ``float`` for each column to read; all are there.
+            ``int``, ``float`` or ``str`` for each column to read; all are there.
 
         Yields
         ------
@@ -187,7 +194,7 @@ class TextRows:
             if kind is int and column.null_count:
                 at = int(np.argmax(column.is_null().to_numpy()))
                 raise self.wrong(int(number[at]), f"expected a whole number in {name}, found nothing")
-            columns[name] = column.to_numpy()
+            columns[name] = column.to_numpy(zero_copy_only=False) if kind is str else column.to_numpy()
         return Batch(number, columns)
 
     def _is_row(self, raw: bytes, number: int) -> bool:
@@ -198,7 +205,11 @@ class TextRows:
             again = line[1:].strip() in self.preamble[:1]
         else:
             again = line.split(",")[0].strip() == self.columns[0]
-        if again:
+        if again and self.joined:
+            if not comment:
+                self.headers.append(number)
+                return False
+        elif again:
             raise self.wrong(
                 number,
                 "a second header: files of several runs were joined, and each run began with an empty arena; "
@@ -215,6 +226,7 @@ class TextRows:
             csv.ConvertOptions(
                 column_types={name: _ARROW[kind] for name, kind in types.items()},
                 include_columns=list(types),
+                strings_can_be_null=False,
             ),
         )
 
@@ -223,11 +235,13 @@ class TextRows:
     ) -> InputError:
         """Find the line that Arrow could not read."""
         for line, at in zip(lines, number.tolist(), strict=True):
-            values = line.decode("utf-8", "replace").strip().split(",")
+            values = next(reader([line.decode("utf-8", "replace").strip()]), [])
             if len(values) != len(self.columns):
                 return self.wrong(at, f"expected {len(self.columns)} values, found {len(values)}")
             for name, kind in types.items():
                 text = values[self.columns.index(name)].strip()
+                if kind is str:
+                    continue
                 try:
                     fits = abs(int(text)) < 2**63 if kind is int else not text or bool(str(float(text)))
                 except ValueError:
@@ -238,5 +252,5 @@ class TextRows:
         return InputError(f"{self.path}: cannot be read as CSV: {' '.join(str(problem).split())[:120]}")
 
 
-_ARROW = {int: pa.int64(), float: pa.float64()}
-_DTYPES = {int: np.int64, float: np.float64}
+_ARROW = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+_DTYPES: dict[type, type] = {int: np.int64, float: np.float64, str: object}

@@ -149,8 +149,7 @@ class Steps:
             cells.line,
             again,
             lambda at: (
-                f"token {cells.token[at]} of session {cells.session[at]} has layer "
-                f"{self.shape.layer_ids[cells.layer[at]]} twice in one step; write it once"
+                f"{_row(cells, at)} has layer {self.shape.layer_ids[cells.layer[at]]} twice in one step; write it once"
             ),
         )
 
@@ -161,11 +160,10 @@ class Steps:
         prompt = (rows.phase == PREFILL) | ((rows.phase == UNKNOWN) & several)
         covered = np.zeros((len(rows.per_step), self.shape.layers), bool)
         np.logical_or.at(covered, rows.step, there)
-        # a prompt's row may lack layers, if other rows of the step have them; any other row needs them all
-        whole: np.ndarray = np.where(
-            prompt, np.logical_and.reduce(covered, axis=1)[rows.step], np.logical_and.reduce(there, axis=1)
-        )
-        broken = ~whole
+        # a prompt's row may lack the last layers, if other rows of the step have them; any other row needs them all
+        every = np.logical_and.reduce
+        tail = there[:, 0] & every(there[:, 1:] <= there[:, :-1], axis=1) & every(covered, axis=1)[rows.step]
+        broken = np.where(prompt, ~tail, ~every(there, axis=1))
         at_edge = np.zeros(rows.count, bool)
         if first:
             at_edge |= rows.step == 0
@@ -192,10 +190,7 @@ class Steps:
         self._refuse(
             cells.line[at : at + 1],
             np.ones(1, bool),
-            lambda _: (
-                f"token {cells.token[at]} of session {cells.session[at]} has no list of layer {layer}; every layer "
-                "of a step is needed"
-            ),
+            lambda _: f"{_row(cells, at)} has no list of layer {layer}; every layer of a step is needed",
         )
 
     def _merged(self, cells: Cells, rows: Rows) -> np.ndarray:
@@ -270,3 +265,9 @@ class Steps:
             again,
             lambda at: f"expert {cells.experts[at]} is picked twice in one list; correct it",
         )
+
+
+def _row(cells: Cells, at: int) -> str:
+    """Name the row of a list."""
+    name = f"token {cells.token[at]}" if cells.token[at] >= 0 else "a row"
+    return f"{name} of session {cells.session[at]}"
