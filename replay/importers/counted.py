@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 
 from replay.errors import InputError
+from replay.importers.source import expect_file
 
 GGUF, IKU1, NPY = b"GGUF", b"IKU1", b"\x93NUMPY"
 _TRIPLE = re.compile(rb"-?\d{1,9}[ \t]+-?\d{1,9}[ \t]+\d{1,10}\s*")
@@ -30,7 +31,13 @@ def kind_of(path: Path) -> str | None:
     -------
     str or None
         ``imatrix``, ``coli_usage``, ``npy`` (which may hold routed experts as well), or None.
+
+    Raises
+    ------
+    InputError
+        No such file.
     """
+    expect_file(path)
     with path.open("rb") as file:
         head = file.read(256)
     if head.startswith(GGUF):

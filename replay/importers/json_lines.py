@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from replay.errors import InputError
+from replay.importers.source import expect_file
 
 _LINE = 2**26  # longest line
 _BOM = b"\xef\xbb\xbf"
@@ -39,9 +40,7 @@ class JsonLines:
     def __init__(self, path: Path):
         self.path = path
         self.cut = 0
-        if not path.is_file():
-            found = "a folder" if path.is_dir() else "nothing"
-            raise InputError(f"{path}: expected a file, found {found}; check the path")
+        expect_file(path)
 
     def wrong(self, line: int, text: str) -> InputError:
         """Make the error of a line."""

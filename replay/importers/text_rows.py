@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from replay.errors import InputError
+from replay.importers.source import expect_file
 
 _BLOCK = 2**22  # bytes of text parsed at once
 _LINE = 2**20  # longest line
@@ -89,9 +90,7 @@ class TextRows:
         self.preamble: list[str] = []
         self.headers: list[int] = []
         self.comments = self.cut = 0
-        if not path.is_file():
-            found = "a folder" if path.is_dir() else "nothing"
-            raise InputError(f"{path}: expected a file, found {found}; check the path")
+        expect_file(path)
         self._file: BinaryIO = path.open("rb")
         self._line = 0
         self._header = self._read_header()

@@ -61,9 +61,6 @@ def convert(source: Path, destination: Path, request: Request) -> Imported:
 
 def _log(source: Path, request: Request) -> Log:
     """Tell the layouts apart."""
-    if not source.is_file():
-        found = "a folder" if source.is_dir() else "nothing"
-        raise InputError(f"{source}: expected a file, found {found}; check the path")
     refuse_counts(source)
     with source.open("rb") as file:
         head = file.read(_HEAD)

@@ -68,6 +68,7 @@ class Log(ABC):
         self.expert_bytes: int | None = None
         self.read = 0
         self.torn = False  # whether lists were taken out, so that a row may lack some
+        self.whole_steps = False  # whether its steps hold even where it has one layer only
         self.removed: Counter[str] = Counter()
         self.domains: list[str] = []
         self.config: dict[str, str] = {}
@@ -124,7 +125,7 @@ def convert_log(log: Log, destination: Path, request: Request) -> Imported:
         shape = _shape(log, survey, request)
         log.read, log.removed = 0, Counter()
         cleaner = Survey(log.refuse)
-        steps = Steps(shape, log.refuse, log.torn)
+        steps = Steps(shape, log.refuse, log.torn, log.whole_steps)
         for cells in _marked(log.cells(), request.prompt):
             for windows in steps.add(cleaner.clean(cells)):
                 append_windows(writer, shape, windows, steps.figures.windows, survey, log.domains)

@@ -82,7 +82,7 @@ def _not_said(log: Log, survey: Survey, shape: Shape, request: Request) -> list[
         notes.append(
             "the size of an expert is not known: 1 byte stands for it, so bytes count experts; give --expert-bytes"
         )
-    if log.ordinals:
+    if log.ordinals and not survey.dense_layers():
         notes.append("layers are counted without the dense ones; their numbers in the model are not known")
     return notes
 

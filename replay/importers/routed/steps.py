@@ -34,6 +34,8 @@ class Steps:
         Raises for a line.
     torn : bool
         Whether lists were taken out, so that a row may lack some: it is left out then, else refused.
+    whole : bool
+        Whether the steps of a source of one layer hold; else each token outside a prompt is a step.
 
     Attributes
     ----------
@@ -46,9 +48,10 @@ class Steps:
     too. Held at a time are one block of lists, and one prompt.
     """
 
-    def __init__(self, shape: Shape, refuse: Refuse, torn: bool = False):
+    def __init__(self, shape: Shape, refuse: Refuse, torn: bool = False, whole: bool = False):
         self.shape = shape
         self.torn = torn
+        self.whole = whole
         self.figures = Figures()
         self._refuse = refuse
         self._place = np.full(IDS, -1)
@@ -110,7 +113,9 @@ class Steps:
     def _begins(self, cells: Cells) -> np.ndarray:
         """Say which lists begin a step, as seen from the list before each; the first list does."""
         begins = np.append(True, np.diff(cells.step) != 0)
-        if self.shape.layers == 1:  # nothing else tells its tokens apart: each outside a prompt is a step
+        if (
+            self.shape.layers == 1 and not self.whole
+        ):  # nothing else tells its tokens apart: each outside a prompt is a step
             again = (np.diff(cells.token) != 0) | (cells.token[1:] < 0)
             begins[1:] |= again & (cells.phase[1:] != PREFILL)
         return begins
