@@ -90,6 +90,11 @@ def compare(
         A result breaks a conservation identity.
     """
     semantics = semantics or Semantics()
+    if semantics.warm >= len(trace.windows):
+        raise InputError(
+            f"--start warm:{semantics.warm}: the trace has {len(trace.windows)} windows, so none would be counted; "
+            "give fewer"
+        )
     bound = resolve_bound(slots, bytes, trace.meta.policy, trace.classes)
     chosen, left = choose(trace, policies, routes, bound, skip)
     base = _baseline([spec for spec, _ in chosen], baseline)

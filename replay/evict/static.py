@@ -2,9 +2,8 @@
 
 Pinned are, in each part, the experts wanted by most events of the training sessions (at least one), ties by
 lowest id, as many as the part has slots. A pinned expert is loaded when it is first wanted or guessed, then
-stays. A miss of another expert takes a free slot or that of the least recently used resident that is not
-pinned; where no such resident is eligible the miss is declined (a transient slot). A pinned expert that finds
-neither reclaims as any miss does.
+stays. Any miss takes a free slot or that of the least recently used resident that is not pinned; where no such
+resident is eligible the miss is declined (a transient slot), of a pinned expert too: it tries again at its next miss.
 
 ``train=sessions/0-9`` (or ``sessions/3``) learns from those sessions of the replayed trace, as recorded, every
 row of them; ``train=PATH`` from all sessions of another trace of the same model.
@@ -121,11 +120,11 @@ def claim(m, p, s):
 
 @step
 def victim(m, p, key):
-    """First eligible from the tail; a miss that is not pinned is declined where there is none."""
+    """First eligible from the tail; a miss is declined where there is none."""
     s = first_eligible(m, p)
     if s >= 0:
         unlink(m, s)
-    elif key >= 0 and m[key + MARK] == 0 and m[HOTNOW] < 0:
+    elif key >= 0 and m[HOTNOW] < 0:
         return DECLINED
     return s
 

@@ -52,5 +52,5 @@ class Static(Lru):
         return super().victim(lambda key: key not in self.pinned and eligible(key), incoming)
 
     def declines(self, key: Key, eligible: Eligible) -> bool:
-        """Decline what is not pinned where no resident can go for it."""
-        return key not in self.pinned and self.victim(eligible, key) is None
+        """Decline a miss where no resident can go for it."""
+        return self.victim(eligible, key) is None
