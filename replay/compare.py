@@ -16,6 +16,7 @@ from replay.bound import resolve as resolve_bound
 from replay.candidate import Builder, Candidate, Row, choose
 from replay.curve import DEFAULT_GRID, curves_frame
 from replay.errors import InputError
+from replay.evict.own import files_of
 from replay.ledger import layers_frame, reads_frame, windows_frame
 from replay.offline import beaten, holds
 from replay.parting import Parting
@@ -130,6 +131,7 @@ def compare(
         "clock": clock.as_dict() if clock else None,
         "baseline": base.text,
         "policies": [{"policy": c.text, "routes": c.routes, "resolved": c.policy.describe()} for c in found],
+        "policy_files": files_of(c.policy.spec.evict.name for c in found),
         "same_by_construction": _same(found, chosen[0][1], trace.meta.top_k),
         "denominators": {"tokens": {c.text: int(c.tokens[semantics.warm :].sum()) for c in found}},
         "parting": parted,

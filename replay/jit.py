@@ -23,18 +23,24 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba import types
 from numba.core import config
+from numba.core.errors import NumbaError
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_PIPELINE = ("Failed in", "No implementation of function", "During:")
+"""How lines begin that tell where in the compiler an error came up, not what is wrong."""
 
 FLAGS = ("BOUNDSCHECK", "DISABLE_JIT", "OPT", "CPU_NAME", "CPU_FEATURES", "ENABLE_AVX", "DEBUGINFO")
 KEEP_DAYS = 30
@@ -106,6 +112,26 @@ def _clear_old(parent: Path) -> None:
 _FOLDER = cache_folder()
 
 
+@contextmanager
+def cached_as(key: str) -> Iterator[None]:
+    """Cache what is compiled meanwhile in a folder of its own: a file that is no source of this package.
+
+    Parameters
+    ----------
+    key : str
+        Names the folder: a hash of what was compiled.
+    """
+    global _FOLDER
+    saved = _FOLDER
+    if saved is not None:
+        _FOLDER = os.path.join(saved, key)
+        os.makedirs(_FOLDER, exist_ok=True)
+    try:
+        yield
+    finally:
+        _FOLDER = saved
+
+
 def kernel(signature: Any) -> Callable[[F], F]:
     """Compile with an explicit signature; cached on disk; runs without the interpreter lock."""
     return _compile(signature, no_cfunc_wrapper=True)
@@ -134,6 +160,13 @@ def step(function: F) -> F:
     return _compile(STEP, _nrt=False)(function)
 
 
+def is_step(function: Any) -> bool:
+    """Whether a function is what ``step`` makes; with the compiler off every function may be."""
+    if config.DISABLE_JIT:
+        return callable(function)
+    return getattr(function, "nopython_signatures", None) == [STEP]
+
+
 def inline(function: F) -> F:
     """Compile a function that only kernels call; it becomes part of its callers, reference counts or not."""
     compiled: F = numba.njit(nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
@@ -152,3 +185,28 @@ def apart(function: F) -> F:
     """Compile a function that allocates, for callers that do not."""
     compiled: F = numba.njit(nogil=True, _nrt=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
     return compiled
+
+
+def compile_error(problem: BaseException, file: str) -> tuple[int | None, str] | None:
+    """Line of a file and reason of a compiler's error; None where the compiler is not what failed.
+
+    Parameters
+    ----------
+    problem : BaseException
+        What compiling raised.
+    file : str
+        The file as its code objects name it.
+
+    Returns
+    -------
+    tuple of int or None and str, or None
+        The line where it is known, and one line of text.
+    """
+    if not isinstance(problem, NumbaError):
+        return None
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(problem))
+    name = re.escape(os.path.basename(file))
+    lines = re.findall(rf'File "[^"]*?{name}", line (\d+)', text) + re.findall(rf"{name} \((\d+)\)", text)
+    told = (each.strip() for each in text.splitlines())
+    reason = next((each for each in told if each and not each.startswith(_PIPELINE)), type(problem).__name__)
+    return (int(lines[-1]) if lines else None), reason

@@ -16,6 +16,7 @@ def compare(
     trace: flags.TracePath,
     policy: flags.Specs = None,
     out: flags.Out = None,
+    policy_file: flags.PolicyFiles = None,
     env: Annotated[
         list[str] | None,
         typer.Option("--env", metavar="'NAME=V ..'", help="A policy as the engine's switches (repeatable)."),
@@ -66,6 +67,7 @@ def compare(
     from replay.switches import spec_from_switches
     from replay.trace import open_trace
 
+    flags.add_policies(policy_file)
     texts = [*(policy or ()), *(spec_from_switches(each) for each in env or ())]
     semantics = flags.semantics_of(scope, split, order, cell, start, prefill, prompt_hot)
     factors = () if no_curves else flags.grid_of(grid)

@@ -23,6 +23,12 @@ Specs = Annotated[
         "-p", "--policy", metavar="SPEC", help="A policy such as unpert1:k=8+decode2q (repeatable)."
     ),
 ]
+PolicyFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--policy-file", metavar="FILE", help="A Python file that adds a policy of your own (repeatable)."
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Write the run's tables and charts here.")
 ]
@@ -72,6 +78,15 @@ Threads = Annotated[
     int | None,
     typer.Option("--threads", min=1, metavar="N", help="Policies at once; results do not depend on it."),
 ]
+
+
+def add_policies(files: list[Path] | None) -> None:
+    """Add the policies of the user's own files, so that specs may name them."""
+    if files:
+        from replay.evict.own import add_files
+        from replay.spec import names
+
+        add_files(files, names())
 
 
 def semantics_of(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from replay.cli import flags
+
 if TYPE_CHECKING:
     from replay.policy import Policy
     from replay.resolve import Recorded, Resolved
@@ -24,6 +26,7 @@ def policies(
         list[str] | None,
         typer.Option("-p", "--policy", metavar="SPEC", help="Explain this spec instead (repeatable)."),
     ] = None,
+    policy_file: flags.PolicyFiles = None,
     env: Annotated[
         str | None,
         typer.Option("--env", metavar="'NAME=V ..'", help="Explain the engine's switches instead."),
@@ -45,6 +48,7 @@ def policies(
     from replay.spec import parse_all
     from replay.switches import spec_from_switches
 
+    flags.add_policies(policy_file)
     opened = _open(trace)
     texts = list(policy or [])
     if env is not None:

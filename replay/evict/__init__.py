@@ -25,6 +25,15 @@ no hit for the queue policies: it sets no bit, moves nothing and promotes nothin
 ``POLICY.looks_ahead`` says whether it reads the future (:mod:`replay.lookahead`): the event then writes each
 want's next use into its key record (``NEXT_USE``, ``LATER``) before the claims and loads. ``POLICY.declines``
 says whether it may return ``DECLINED``.
+
+A user's own policy (``--policy-file``, :mod:`replay.evict.own`) is one such file. It imports ``step`` and ``inline``
+from :mod:`replay.jit`, ``Policy`` and ``Option`` from :mod:`replay.policy`, and from :mod:`replay.arena` what moves
+slots in lists (``unlink``, ``link_head``, ``link_tail``, ``link_after``), what says whether one may go
+(``eligible``, ``first_eligible``) and the words that are a policy's own: ``A`` to ``D`` of a slot, ``GHOST``, ``NOTE``
+and ``MARK`` of an expert, ``WORK`` to ``WORK + 15`` and the lists at ``LISTS + 2 * i`` of a part. The main list's
+sentinel is the part itself. :class:`PolicyFile` types the interface. A slot that ``victim`` does not return stays
+in the order; nothing but the policy's own words and the lists may be written. The steps are compiled without
+bounds checks: ``NUMBA_BOUNDSCHECK=1`` finds a wrong address.
 """
 
 from __future__ import annotations
@@ -32,7 +41,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from replay.policy import Policy
+
+    Memory = NDArray[np.int64]
 
 POLICIES: dict[str, str] = {
     "lru": "replay.evict.lru",
@@ -53,6 +70,27 @@ POLICIES: dict[str, str] = {
     "s3fifo": "replay.evict.s3fifo",
     "lirs": "replay.evict.lirs",
 }
+
+
+STEPS = ("enter", "claim", "victim", "touch")
+"""What every policy's file must hold besides ``POLICY``."""
+
+
+class Step(Protocol):
+    """A compiled step: :func:`replay.jit.step` of a function of the memory, a part, and a slot or an expert."""
+
+    def __call__(self, memory: Memory, part: int, slot_or_key: int, /) -> int:
+        """Take the step."""
+
+
+class PolicyFile(Protocol):
+    """What a policy's module holds at least; see this module's text for what it may hold besides."""
+
+    POLICY: Policy
+    enter: Step
+    claim: Step
+    victim: Step
+    touch: Step
 
 
 @dataclass(frozen=True)
