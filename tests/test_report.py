@@ -206,6 +206,11 @@ def test_the_best_is_marked_among_what_an_engine_can_run(run: Run) -> None:
     ]
 
 
+def test_the_brief_says_what_the_bounds_miss(run: Run, files: dict[str, bytes]) -> None:
+    misses = next(row["misses_per_token"] for row in run.summary if row["policy"] == "oracle+lru")
+    assert f"oracle+lru {misses:.2f} misses per token" in files["report.md"].decode()
+
+
 def test_the_page_shows_the_same_figures(run: Run, page: Page) -> None:
     text = " ".join("".join(page.text).split())
     for row in gather(run).policies.rows:

@@ -78,11 +78,11 @@ def _mark(ax: Axes, at: float | None, half: float | None) -> None:
         "annotation_clip": False,
     }
     if at is not None:
-        ax.axvline(at, color=MUTED, linewidth=0.8, zorder=0.5)
+        ax.axvline(at, color=MUTED, linewidth=0.8, zorder=1.2)
         ax.annotate(
             "this run's arena", (at, 1), (0, 3), xycoords=("data", "axes fraction"), ha="center", **beside
         )
     if half is not None:
-        ax.axhline(half, color=MUTED, linewidth=0.8, zorder=0.5)
+        ax.axhline(half, color=MUTED, linewidth=0.8, zorder=1.2)
         text = "half of the\nbaseline's"
         ax.annotate(text, (1, half), (4, 0), xycoords=("axes fraction", "data"), va="center", **beside)

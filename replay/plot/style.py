@@ -155,8 +155,9 @@ class Look:
         return {"marker": self.marker, "markerfacecolor": face, "markeredgecolor": self.colour}
 
     def of_line(self) -> dict[str, Any]:
-        """Keywords of a line with markers."""
-        return {"color": self.colour, "linestyle": self.line, "gid": self.gid, **self.of_marker()}
+        """Keywords of a line with markers; bounds lie below the others."""
+        drawn = {"color": self.colour, "linestyle": self.line, "zorder": 1.9 if self.bound else 2}
+        return {**drawn, "gid": self.gid, **self.of_marker()}
 
 
 Looks = Mapping[str, Look]

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from replay.plot.canvas import (
+    WIDTH,
     Measure,
     by_series,
     byte_unit,
@@ -63,7 +64,7 @@ def plot_trace_line(
     domains = _domains(marks, table)
     with applied():
         axes = (
-            _stack(len(shown), looks, bool(domains))
+            _stack(len(shown), looks, 0.0 if not domains else 0.3 if _named(domains, WIDTH - 1) else 0.5)
             if ax is None
             else np.atleast_1d(np.asarray(ax, object)).ravel()
         )
@@ -99,9 +100,10 @@ def _measure(table: pl.DataFrame, column: str) -> Measure:
     return Measure(column, unit, f"{name} {_WORDS[column]}\nper window".strip())
 
 
-def _stack(count: int, looks: Looks, strip: bool) -> NDArray[Any]:
+def _stack(count: int, looks: Looks, strip: float) -> NDArray[Any]:
+    """A figure with a panel for each measure, below a legend and so many inches for the strip."""
     count = max(count, 1)
-    top = keys_height(list(looks)) + (0.62 if strip else 0.15)
+    top = keys_height(list(looks)) + 0.15 + strip
     made = figure(top + 0.55 + 1.65 * count + 0.2 * (count - 1))
     keys(made, looks.values())
     return panels(made, count, 1, left=0.85, top=top, down=0.2, share_y=False).ravel()
@@ -135,14 +137,12 @@ def _strip(panel: Axes, domains: list[tuple[float, float, str]]) -> None:
     """A strip above the first panel: a tint for each domain, their names in it where all fit, else a key."""
     from matplotlib.patches import Rectangle
 
-    low, high = panel.get_xlim()
     frame = panel.get_xaxis_transform()
     inches = panel.get_position().width * float(panel.figure.get_size_inches()[0])  # type: ignore[union-attr]
     height = 0.17 / (panel.get_position().height * float(panel.figure.get_size_inches()[1]))  # type: ignore[union-attr]
     names = list(dict.fromkeys(name for _, _, name in domains))
     tints = {name: TINTS[i % len(TINTS)] for i, name in enumerate(names)}
-    per_window = inches / max(high - low, 1)
-    told = all(width_of(label(name, 24), 8) <= (end - start) * per_window for start, end, name in domains)
+    told = _named(domains, inches)
     for start, end, name in domains:
         place: dict[str, Any] = {"transform": frame, "clip_on": False}
         panel.add_patch(
@@ -163,6 +163,12 @@ def _strip(panel: Axes, domains: list[tuple[float, float, str]]) -> None:
             )
     if not told:
         _tell(panel, {name: tints[name] for name in names[: len(TINTS)]}, 1.05 + height)
+
+
+def _named(domains: list[tuple[float, float, str]], inches: float) -> bool:
+    """Whether a strip so wide has room for the names of all its stretches."""
+    per_window = inches / max(domains[-1][1] - domains[0][0], 1)
+    return all(width_of(label(name, 24), 8) <= (end - start) * per_window for start, end, name in domains)
 
 
 def _tell(panel: Axes, tints: dict[str, str], above: float) -> None:

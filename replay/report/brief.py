@@ -21,7 +21,7 @@ def brief(subject: Subject, prepared: Prepared) -> list[str]:
     for kind in subject.kinds:
         where = f"Routes {kind}: " if subject.several_routes else ""
         found += [f"{where}{text}" for text in _of_kind(subject, subject.of_kind(kind))]
-    found += _parting(subject)
+    found += [*_bounds(subject), *_parting(subject)]
     if prepared.curves is not None and len(prepared.curves):
         half = halves(subject, prepared.curves).get(subject.base_name)
         found += [_halving(subject, half)] if half is not None else []
@@ -44,6 +44,16 @@ def _of_kind(subject: Subject, rows: Rows) -> list[str]:
     if len(best) > 1:
         sentences.append(f"Trade-off: no other policy both misses and reads less than {listing(best)}.")
     return [each for each in sentences if each is not None]
+
+
+def _bounds(subject: Subject) -> list[str]:
+    """What the policies miss that look into the future."""
+    known = [
+        f"{name} {decimals(row['misses_per_token'], 2)}"
+        for name, row in subject.rows.items()
+        if not subject.runs_on_engine(name) and row["misses_per_token"] is not None
+    ]
+    return [f"Bounds, which look into the future: {listing(known)} misses per token."] if known else []
 
 
 def _least(subject: Subject, rows: Rows, what: str, key: str, show: Callable[[float], str]) -> str | None:

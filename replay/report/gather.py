@@ -136,7 +136,10 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
     found = [
         ("trace", f"{trace['name']}: {trace['model']}"),
         ("shape", f"{trace['layers']} layers of {trace['experts']} experts, top {trace['top_k']}"),
-        ("windows", f"{windows} in {sessions} sessions, {decode} of them decode"),
+        (
+            "windows",
+            f"{windows} in {sessions} {'session' if sessions == '1' else 'sessions'}, {decode} of them decode",
+        ),
         (
             "tokens",
             f"{' or '.join(map(count, tokens))} committed in decode windows: what per token divides by",
