@@ -105,6 +105,7 @@ class Demand:
     router: bool = False
     router_picks: int = 0
     router_reach: float = 0.0
+    spread: bool = False
     prior: float = 0.0
 
 
@@ -264,7 +265,7 @@ def _router_scores(
         len(raw.window)
     )
     span, reach = _NO_F32, demand.router_reach
-    if demand.prior > 0:
+    if demand.spread:
         dense = raw.scores.reshape(-1, experts)
         low = np.where(np.isfinite(dense), dense, np.inf).min(axis=1)
         span = np.where(np.isfinite(low), dense.max(axis=1) - low, 0).astype(np.float32)

@@ -207,6 +207,7 @@ class Lane:
             router=rerouted,
             router_picks=self.shape.top_k if rerouted else 0,
             router_reach=most if kind == "rerouted" else 0.0,
+            spread=kind == "cacheprior",
             prior=self.routes.prior,
         )
 
