@@ -73,7 +73,15 @@ def test_fates_of_read_ahead():
     # workers 2, one of them for read-ahead; pieces of 30 bytes, one after another from 0
     sizes = [[60, 60, 60, 60, 60]]
     log = [(OP_WINDOW, 0), *((OP_ISSUE, key) for key in range(5)), (OP_EVENT, 0)]
-    log += [(OP_RETIRE, 4), (OP_CLAIM, 0), (OP_RETIRE, 2), (OP_CLAIM, 3), (OP_CLAIM, 1), (OP_ASK, 0), (OP_FREE, 0)]
+    log += [
+        (OP_RETIRE, 4),
+        (OP_CLAIM, 0),
+        (OP_RETIRE, 2),
+        (OP_CLAIM, 3),
+        (OP_CLAIM, 1),
+        (OP_ASK, 0),
+        (OP_FREE, 0),
+    ]
     account = run(log, sizes, pieces=2)
     # at 100: key 0 done at 60; key 1 has a piece done at 90 and one running until 120; the rest is queued
     assert fates(account) == ["timely", "late", "cancelled", "late", "cancelled"]
@@ -88,7 +96,15 @@ def test_fates_of_read_ahead():
 
 
 def test_partial_and_unused_reads_finish():
-    log = [(OP_WINDOW, 0), (OP_ISSUE, 0), (OP_ISSUE, 1), (OP_EVENT, 0), (OP_RETIRE, 0), (OP_RETIRE, 1), (OP_ASK, 0)]
+    log = [
+        (OP_WINDOW, 0),
+        (OP_ISSUE, 0),
+        (OP_ISSUE, 1),
+        (OP_EVENT, 0),
+        (OP_RETIRE, 0),
+        (OP_RETIRE, 1),
+        (OP_ASK, 0),
+    ]
     account = run([*log, (OP_FREE, 0)], [[90, 61]], pieces=2, workers=3, reserved=0, pre_us=0.01)
     # at 10: both pieces of key 0 run (45, 90), and one piece of key 1 (120)
     assert fates(account) == ["unused", "partial"]
@@ -134,7 +150,15 @@ def test_a_generation_is_freed_across_windows_and_chunks():
 def test_a_running_read_ahead_piece_keeps_its_place_after_promotion():
     # 2 workers, 1 reserved: key 0's first piece runs from the read-ahead queue until 300 and is claimed at
     # 100: its second piece starts urgent at once; the next read-ahead waits until the first piece is done
-    log = [(OP_WINDOW, 0), (OP_ISSUE, 0), (OP_ISSUE, 2), (OP_EVENT, 0), (OP_CLAIM, 0), (OP_ASK, 0), (OP_FREE, 0)]
+    log = [
+        (OP_WINDOW, 0),
+        (OP_ISSUE, 0),
+        (OP_ISSUE, 2),
+        (OP_EVENT, 0),
+        (OP_CLAIM, 0),
+        (OP_ASK, 0),
+        (OP_FREE, 0),
+    ]
     log += [(OP_EVENT, 1), (OP_CLAIM, 2), (OP_ASK, 1), (OP_FREE, 1)]
     account = run(log, [[600, 1], [600, 1]], pieces=2, device_gbps=100.0)
     assert account.reads.started_ns.tolist() == [0, 300]
@@ -153,7 +177,15 @@ def test_completions_at_the_ask_free_their_workers_but_start_nothing_that_retire
 
 
 def test_a_reclaimed_read_of_another_layer_counts_at_its_target():
-    log = [(OP_WINDOW, 0), (OP_ISSUE, 2), (OP_EVENT, 0), (OP_RETIRE, 2), (OP_DEMAND, 0), (OP_ASK, 0), (OP_FREE, 0)]
+    log = [
+        (OP_WINDOW, 0),
+        (OP_ISSUE, 2),
+        (OP_EVENT, 0),
+        (OP_RETIRE, 2),
+        (OP_DEMAND, 0),
+        (OP_ASK, 0),
+        (OP_FREE, 0),
+    ]
     log += [(OP_ISSUE, 2), (OP_EVENT, 1), (OP_CLAIM, 2), (OP_ASK, 1), (OP_FREE, 1)]
     account = run(log, [[30, 30], [30, 30]])
     assert figures(account, 0) == {"disk_bytes": 30, "wait_ns": 30}
@@ -324,7 +356,9 @@ def test_reads_go_by_ascending_id_whatever_the_order_of_the_log(count):
     for seed in range(20):
         keys = np.random.default_rng(seed).integers(0, 100, count).tolist()
         asks = [(OP_ASK, 0), (OP_FREE, 0)]
-        account = run([(OP_WINDOW, 0), (OP_EVENT, 0), *((OP_DEMAND, key) for key in keys), *asks], [[3] * 100])
+        account = run(
+            [(OP_WINDOW, 0), (OP_EVENT, 0), *((OP_DEMAND, key) for key in keys), *asks], [[3] * 100]
+        )
         assert account.reads.expert.tolist() == sorted(keys)
         assert account.reads.done_ns.tolist() == [100 + 3 * (i + 1) for i in range(count)]
         keys = sorted(set(keys))
@@ -392,7 +426,11 @@ def test_reserved_gives_way_to_workers_from_a_nearer_source(tmp_path):
     assert load_clock(write(tmp_path, "workers = 1")).reserved == 0
     assert load_clock(write(tmp_path, "workers = 3"), {"workers": 16, "reserved": 8}).reserved == 2
     assert load_clock(None, {"workers": 2}).reserved == 1
-    for text, io in [("workers = 1\nreserved = 1", None), ("", {"workers": 2, "reserved": 2}), ("reserved = 9", None)]:
+    for text, io in [
+        ("workers = 1\nreserved = 1", None),
+        ("", {"workers": 2, "reserved": 2}),
+        ("reserved = 9", None),
+    ]:
         with pytest.raises(InputError, match="expected less than workers"):
             load_clock(write(tmp_path, text), io)
 

@@ -88,7 +88,9 @@ def routes_served(case: Case) -> bool:
     if case.options.kind not in ("rerouted", "cacheprior"):
         return True
     scored = [z for z in case.trace.router_scores.values() if z is not None]
-    return bool(scored) and (case.options.kind == "rerouted" or all(len(z) == case.trace.experts for z in scored))
+    return bool(scored) and (
+        case.options.kind == "rerouted" or all(len(z) == case.trace.experts for z in scored)
+    )
 
 
 def usable(seed: int) -> Case | None:
@@ -97,7 +99,9 @@ def usable(seed: int) -> Case | None:
     slots = case.options.slots
     if slots is not None and any(isinstance(k, tuple) for k in slots):
         return None
-    if isinstance(case.options.budget, dict) or (case.options.start == "recorded" and not case.trace.residents):
+    if isinstance(case.options.budget, dict) or (
+        case.options.start == "recorded" and not case.trace.residents
+    ):
         return None
     scored = any(scores is not None for scores in case.trace.router_scores.values())
     if not sessions_exist(case) or (case.options.routes != "recorded" and not scored):
@@ -136,7 +140,11 @@ def compare_case(seed: int, path) -> str:
     phases = {("prefill" if prefill[w] else "decode") for w, _ in cells}
     assert {row["phase"] for row in layers} == phases
     for row in layers:
-        chosen = [c for (w, la), c in cells.items() if la == row["layer"] and prefill[w] == (row["phase"] == "prefill")]
+        chosen = [
+            c
+            for (w, la), c in cells.items()
+            if la == row["layer"] and prefill[w] == (row["phase"] == "prefill")
+        ]
         check_row(row, chosen, (seed, row["phase"], row["layer"]))
     check_routes(case, slow, run)
     return "equal"
@@ -183,5 +191,7 @@ def test_residency_is_the_same_under_any_clock(tmp_path):
     for i, workers in enumerate((1, 5)):
         (tmp_path / str(i)).mkdir()
         clock = replace(case.clock, workers=workers, reserved=0, device_gbps=0.05 if i else 6.0)
-        runs.append(run_case(replace(case, clock=clock), tmp_path / str(i)).windows.select(*COUNTERS).to_numpy())
+        runs.append(
+            run_case(replace(case, clock=clock), tmp_path / str(i)).windows.select(*COUNTERS).to_numpy()
+        )
     assert np.array_equal(*runs)

@@ -85,7 +85,9 @@ def spec_text(case: Case) -> str:
     options += ["touch=1"] if s.touch else []
     evict = [f"{k}={show_value(v)}" for k, v in s.evict_options.items()]
     text = s.prefetch + (":" + ",".join(options) if options else "")
-    router = [f"{n}={getattr(s, f'router_{n}')}" for n in ("p", "b", "r1") if getattr(s, f"router_{n}") is not None]
+    router = [
+        f"{n}={getattr(s, f'router_{n}')}" for n in ("p", "b", "r1") if getattr(s, f"router_{n}") is not None
+    ]
     text += "+" + s.evict + (":" + ",".join(evict) if evict else "")
     return text + ("+router:" + ",".join(router) if router else "")
 
@@ -175,7 +177,13 @@ def play(case: Case, lane: Lane, size: int, dense: bool):
     widest = 0.0
     for chunk in chunks(trace, size, dense):
         ready = prepare(
-            chunk, trace.layers, trace.experts, prefill[chunk.w0 : chunk.w1], demand, trace.has_candidates, widest
+            chunk,
+            trace.layers,
+            trace.experts,
+            prefill[chunk.w0 : chunk.w1],
+            demand,
+            trace.has_candidates,
+            widest,
         )
         widest = ready.widest
         out = lane.step(ready)
@@ -217,7 +225,9 @@ def compare_case(seed: int) -> str:
                         case.options,
                     )
                 if case.options.kind != "recorded":
-                    made, kept = (int(out.counts[row, COUNTERS.index(n)]) for n in ("picks_made", "picks_kept"))
+                    made, kept = (
+                        int(out.counts[row, COUNTERS.index(n)]) for n in ("picks_made", "picks_kept")
+                    )
                     assert (made, kept) == slow.agreement[w, la], (seed, w, la, spec_text(case), case.options)
                 residents = np.flatnonzero(out.residents[row]).tolist()
                 assert residents == slow.residents[w, la], (seed, w, la, spec_text(case), case.options)

@@ -111,7 +111,9 @@ def test_every_fate_counts_and_conserves():
     assert counts["misses"].tolist() == [1, 0, 0, 0]
     kept = counts["claimed_bytes"] + counts["retired_bytes"] + counts["pending_bytes"]
     assert counts["issued_bytes"].tolist() == kept.tolist() == [30, 240, 320, 4480]
-    assert counts["retired"].tolist() == (columns["cancelled"] + columns["partial"] + columns["unused"]).tolist()
+    assert (
+        counts["retired"].tolist() == (columns["cancelled"] + columns["partial"] + columns["unused"]).tolist()
+    )
     assert account.unknown == {
         "late_exposed_bytes", "partial_read_bytes", "partial_unread_bytes", "cancelled_bytes", "unused_bytes",
         "pending_read_bytes", "disk_bytes", "limbo_wait_ns",
@@ -130,7 +132,10 @@ def test_what_is_known_is_not_null():
 
 
 def test_a_wait_without_its_times_is_unknown():
-    for read in [(0, 0, "demand", 1, None, 1.0, 2.0, None, None), (0, 0, "demand", 1, 1.0, 1.0, None, 1.0, None)]:
+    for read in [
+        (0, 0, "demand", 1, None, 1.0, 2.0, None, None),
+        (0, 0, "demand", 1, 1.0, 1.0, None, 1.0, None),
+    ]:
         account = account_recorded(rows(read), 0, 1, 1, timing(1, 1, 1, 1))
         assert account.unknown == {"wait_ns"}
         assert account.total_ns.tolist() == [NEVER]

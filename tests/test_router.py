@@ -78,7 +78,10 @@ def test_every_case(experts):
         for moce, draft_row in itertools.product((False, True), repeat=2):
             z = rng.normal(0, 1.5, (DRAWS * len(RESIDENCY), experts)).astype(np.float16).astype(np.float32)
             held = np.concatenate(
-                [held_for(kind, z[i::4], np.random.default_rng([experts, i])) for i, kind in enumerate(RESIDENCY)]
+                [
+                    held_for(kind, z[i::4], np.random.default_rng([experts, i]))
+                    for i, kind in enumerate(RESIDENCY)
+                ]
             )
             z = np.concatenate([z[i::4] for i in range(4)])
             bonus, rank1, draft = math.log(base), math.log(r1), moce and draft_row

@@ -179,7 +179,16 @@ def _table(summary: list[dict[str, Any]], timed: bool) -> tuple[list[str], list[
 
 def _agreement(run: "Run") -> tuple[list[str], list[list[Any]]]:
     """One line a policy under routes that are not the recorded ones: what they change about the picks."""
-    headers = ["policy", "routes", "picks changed", "first tenth", "last tenth", "mass given up", "p99", "most at"]
+    headers = [
+        "policy",
+        "routes",
+        "picks changed",
+        "first tenth",
+        "last tenth",
+        "mass given up",
+        "p99",
+        "most at",
+    ]
     rows = []
     for row in run.summary:
         if not row["picks_made"]:
@@ -206,7 +215,9 @@ def _most_changed(run: "Run", row: dict[str, Any]) -> str:
 
     assert run.routes is not None
     mine = run.routes.filter((pl.col("policy") == row["policy"]) & (pl.col("routes") == row["routes"]))
-    by_layer = mine.group_by("layer").agg(pl.col("picks_made", "picks_kept").sum()).filter(pl.col("picks_made") > 0)
+    by_layer = (
+        mine.group_by("layer").agg(pl.col("picks_made", "picks_kept").sum()).filter(pl.col("picks_made") > 0)
+    )
     changed = by_layer.with_columns(changed=1 - pl.col("picks_kept") / pl.col("picks_made"))
     worst = changed.sort(["changed", "layer"], descending=[True, False]).row(0, named=True)
     return f"layer {worst['layer']} ({worst['changed']:.1%})"

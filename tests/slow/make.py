@@ -347,7 +347,8 @@ def _tables(trace: SlowTrace, score: pa.DataType, null_phases: bool) -> dict[str
         for key, size in sorted(trace.sizes.items())
     ]
     picks = [
-        _named(key, experts=picks, weights=trace.weights.get(key)) for key, picks in sorted(trace.picks.items())
+        _named(key, experts=picks, weights=trace.weights.get(key))
+        for key, picks in sorted(trace.picks.items())
     ]
     weights = {"weights": pa.list_(pa.float32())} if trace.weights else {}
     tables = {
