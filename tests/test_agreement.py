@@ -9,7 +9,7 @@ import pytest
 from slow.make import draw_trace, write
 
 from replay.agreement import BINS, GivenUp, drift
-from replay.compare import compare
+from replay.comparison import compare
 from replay.ledger import Tally
 from replay.parting import sentence
 from replay.run import load

@@ -15,7 +15,7 @@ from replay import evict
 from replay.arena import FAR, plan_slots
 from replay.bound import Bound
 from replay.chunk import Demand, prepare
-from replay.compare import compare
+from replay.comparison import compare
 from replay.engine.frame import MISSES
 from replay.errors import InputError
 from replay.lane import Lane, Shape

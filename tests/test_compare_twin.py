@@ -13,7 +13,7 @@ from slow.result import COUNTERS
 from slow.twin import replay_slow
 from test_engine_twin import spec_text
 
-from replay.compare import compare
+from replay.comparison import compare
 from replay.errors import InputError
 from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
 from replay.timing import PARAMETERS, load_clock

@@ -35,7 +35,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "offline",
             "parting",
             "summary",
-            "compare",
+            "comparison",
         ),
     ),
     ("pictures", ("plot", "report")),

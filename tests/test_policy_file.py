@@ -67,7 +67,7 @@ def test_the_engine_is_not_compiled_again(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(EXAMPLE.read_text().replace('"lives"', '"mine"') + f"# {tmp_path}\n")
     code = (
-        "import sys; from pathlib import Path; import replay.compare\n"
+        "import sys; from pathlib import Path; import replay.comparison\n"
         "from replay.evict import own, load; from replay.engine.loop import run_chunk\n"
         "from replay.spec import names\n"
         "name, = own.add_files([Path(sys.argv[1])], names()); steps = load(name)\n"

@@ -63,7 +63,7 @@ def compare(
     replay compare traces/e256-moce -p none+lru -p unpert1:k=8+lru --slots 17.6% --out run
     replay compare traces/e64-spec -p unpert1+cumulative:0.25 --clock disk.toml --json
     """
-    from replay.compare import compare as run_compare
+    from replay.comparison import compare as run_compare
     from replay.switches import spec_from_switches
     from replay.trace import open_trace
 

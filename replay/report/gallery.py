@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replay.compare import compare
+from replay.comparison import compare
 from replay.errors import InputError
 from replay.report import rendered
 from replay.run import Run
