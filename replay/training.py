@@ -1,8 +1,13 @@
-"""What policies learn from before a run: how many events of the training sessions wanted each expert."""
+"""What policies learn from before a run: how many events of the training sessions wanted each expert.
+
+A file that only counts picks (MoE-Infinity npy, llama.cpp imatrix, colibri usage history) serves as well: its counts
+are of picks, not events.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +15,10 @@ from numpy.typing import NDArray
 from replay.chunk import wanted
 from replay.errors import InputError
 from replay.evict import Training
+from replay.importers.counts import read_counts
 from replay.lane import Lane
 from replay.trace import Trace, open_trace
+from replay.trace.fields import FILE
 
 
 def event_counts(trace: Trace, sessions: tuple[int, int] | None) -> NDArray[np.int64]:
@@ -57,7 +64,7 @@ def teach(trace: Trace, lanes: Sequence[Lane]) -> None:
     Raises
     ------
     InputError
-        A training trace is of another shape, or lacks the sessions.
+        A training trace or file of counts is of another shape, or lacks the sessions.
     """
     learned: dict[Training, NDArray[np.int64]] = {}
     for lane in lanes:
@@ -66,12 +73,23 @@ def teach(trace: Trace, lanes: Sequence[Lane]) -> None:
         if source is None:
             continue
         if source not in learned:
-            other = trace if source.trace is None else open_trace(source.trace)
-            same = (other.meta.layers, other.meta.experts) == (trace.meta.layers, trace.meta.experts)
-            if not same:
-                raise InputError(
-                    f"policy {lane.policy.spec.text}: {other.path} has {other.meta.layers} layers of "
-                    f"{other.meta.experts} experts; expected the shape of the replayed trace"
-                )
-            learned[source] = event_counts(other, source.sessions)
+            try:
+                learned[source] = _counts(trace, source)
+            except InputError as problem:
+                raise InputError(f"policy {lane.policy.spec.text}: {problem}") from None
         lane.steps.learn(lane.memory, learned[source])
+
+
+def _counts(trace: Trace, source: Training) -> NDArray[np.int64]:
+    """Counts of a source: sessions of this trace, another trace, or a file that only counts."""
+    meta = trace.meta
+    path = None if source.trace is None else Path(source.trace)
+    if path is not None and path.is_file() and path.name != FILE:
+        return read_counts(path).matched(meta.layers, meta.experts, meta.layer_ids)
+    other = trace if path is None else open_trace(path)
+    if (other.meta.layers, other.meta.experts) != (meta.layers, meta.experts):
+        raise InputError(
+            f"{other.path} has {other.meta.layers} layers of {other.meta.experts} experts; expected the shape of the "
+            "replayed trace"
+        )
+    return event_counts(other, source.sessions)

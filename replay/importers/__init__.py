@@ -23,6 +23,9 @@ IMPORTERS: dict[str, str] = {
 }
 """Module of each format's importer."""
 
+COUNTS_ONLY = ("moe-infinity", "imatrix", "coli_usage")
+"""Formats that say how often experts were picked, not when: no replay can come of them."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -122,8 +125,13 @@ def importer(name: str) -> Callable[[Path, Path, Request], Imported]:
     Raises
     ------
     InputError
-        No importer has that name.
+        No importer has that name, or the format only counts.
     """
+    if name in COUNTS_ONLY:
+        raise InputError(
+            f"{name} only counts how often each expert was picked, not when, so nothing can be replayed; pin by it "
+            "instead: -p none+static:train=FILE"
+        )
     if name not in IMPORTERS:
         raise InputError(f"no importer is called {name!r}; {nearest(name, IMPORTERS)}")
     convert: Callable[[Path, Path, Request], Imported] = import_module(IMPORTERS[name]).convert
