@@ -18,6 +18,7 @@ IMPORTERS: dict[str, str] = {
     "bigmoeonedge": "replay.importers.bigmoeonedge",
     "llamacpp": "replay.importers.llamacpp",
     "strata": "replay.importers.strata",
+    "table": "replay.importers.table",
     "vllm": "replay.importers.vllm",
     "waste": "replay.importers.waste",
 }

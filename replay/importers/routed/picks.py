@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -49,12 +49,13 @@ class Picks:
             values[each.name] = None if value is None else value[which]
         return Picks(**values)
 
-    def then(self, other: Picks) -> Picks:
-        """Put other lines after these."""
+    @staticmethod
+    def join(parts: Sequence[Picks]) -> Picks:
+        """Put lines one after another."""
         values: dict[str, Any] = {}
-        for each in fields(self):
-            own, its = getattr(self, each.name), getattr(other, each.name)
-            values[each.name] = None if own is None else np.concatenate([own, its])
+        for each in fields(Picks):
+            columns = [getattr(part, each.name) for part in parts]
+            values[each.name] = None if columns[0] is None else np.concatenate(columns)
         return Picks(**values)
 
 
@@ -76,7 +77,7 @@ class Lists:
         if len(picks) == 0:
             return
         if self._held is not None:
-            picks = self._held.then(picks)
+            picks = Picks.join([self._held, picks])
         begins = _begins(picks)
         cut = int(np.flatnonzero(begins)[-1])
         if cut:
