@@ -39,7 +39,7 @@ def find_victim(m, p, key, victim):
     """Evict a victim of a part; hot experts only when nothing else is (semantics 4). -1: none; or ``DECLINED``."""
     hot = m[ar.HOTNOW]
     s = np.int64(-1)
-    for spared in range(hot >= 0, -1, -1):
+    for spared in range(1 if hot >= 0 else 0, -1, -1):
         m[ar.HOTNOW] = hot if spared else -1
         s = victim(m, p, key)
         if s != -1:
