@@ -15,7 +15,7 @@ import pytest
 ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ground", ("replay", "errors", "units", "schema")),
     ("declarations", ("queue_size", "policy", "semantics")),
-    ("trace", ("trace", "importers")),
+    ("trace", ("trace", "importers", "exporters")),
     ("kernels", ("jit", "arena", "router", "router_rows", "log", "disk", "fate")),
     ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound")),
     ("engine", ("engine", "chunk", "lookahead", "training", "lane", "timing", "timeline", "clock")),

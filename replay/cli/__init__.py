@@ -29,6 +29,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("compare", "replay.cli.compare", "compare"),
     ("cut", "replay.cli.cut", "cut"),
     ("drafts", "replay.cli.drafts", "drafts"),
+    ("export", "replay.cli.export", "export"),
     ("fidelity", "replay.cli.fidelity", "fidelity"),
     ("gallery", "replay.cli.gallery", "gallery"),
     ("import", "replay.cli.import_", "import_"),

@@ -16,6 +16,7 @@ from replay.errors import InputError, nearest
 
 IMPORTERS: dict[str, str] = {
     "bigmoeonedge": "replay.importers.bigmoeonedge",
+    "jsonl": "replay.importers.jsonl",
     "llamacpp": "replay.importers.llamacpp",
     "strata": "replay.importers.strata",
     "table": "replay.importers.table",
