@@ -39,6 +39,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("report", "replay.cli.report", "report"),
     ("schema", "replay.cli.schema", "schema"),
     ("validate", "replay.cli.validate", "validate"),
+    ("verdict", "replay.cli.verdict", "verdict"),
 )
 
 # commands of those who work on this program: they run, and no list shows them
