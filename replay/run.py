@@ -21,7 +21,7 @@ RUN_FILE = "run.json"
 TABLES = ("layers", "windows", "curves", "reads", "routes")
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """What a comparison found.
 
@@ -52,8 +52,34 @@ class Run:
         """What a reader must know before believing a figure."""
         return list(self.info.get("warnings", ()))
 
+    def __repr__(self) -> str:
+        policies = len({row["policy"] for row in self.summary})
+        arena = _arena(self.info.get("bound") or {})
+        count = len(self.warnings)
+        remarks = f", {count} warning{'s' if count > 1 else ''}" if count else ""
+        return f"Run({self._trace}: {policies} policies, {arena}{remarks})"
+
+    def _repr_html_(self) -> str:
+        from replay.markup import html_table
+
+        caption = f"{self._trace}, {_arena(self.info.get('bound') or {})}"
+        names = [name for name in _SHOWN if any(row.get(name) is not None for row in self.summary)]
+        rows = [
+            [
+                row["policy"],
+                row["routes"],
+                *(None if (v := row.get(name)) is None else float(v) for name in names),
+            ]
+            for row in self.summary
+        ]
+        return html_table(caption, ["policy", "routes", *names], rows, self.warnings)
+
+    @property
+    def _trace(self) -> str:
+        return str((self.info.get("trace") or {}).get("name", "a trace"))
+
     def save(self, path: str | Path, force: bool = False) -> Path:
-        """Write the run's files into a folder, whole or not at all.
+        """Write the run's tables into a folder, whole or not at all.
 
         Parameters
         ----------
@@ -85,6 +111,19 @@ class Run:
             writer.writeheader()
             writer.writerows(self.summary)
         (folder / RUN_FILE).write_text(json.dumps(self.info, indent=1, allow_nan=False) + "\n")
+
+
+_SHOWN = (
+    "misses_per_token", "misses_change_ratio", "prefetch_hits_per_token", "issued_per_token",
+    "read_bytes_per_token", "wait_us_per_token",
+)  # fmt: skip
+"""Figures of the summary that a notebook shows."""
+
+
+def _arena(bound: dict[str, Any]) -> str:
+    if bound.get("slots"):
+        return f"{'+'.join(map(str, bound['slots']))} slots"
+    return f"{bound.get('bytes', 'unknown')} bytes"
 
 
 def load(path: str | Path) -> Run:

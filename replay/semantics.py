@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +125,26 @@ def parse_prefill(text: str) -> int | None:
     )
 
 
+def semantics_of(
+    scope: str = "global",
+    split: bool = True,
+    order: str = "id",
+    cell: str = "atomic",
+    start: str = "cold",
+    prefill: str = "demand",
+    prompt_hot: int | None = None,
+) -> Semantics:
+    """The semantics that options ask for, each as the command line takes it.
+
+    Examples
+    --------
+    >>> semantics_of(start="warm:16", prefill="stream:64").describe()["start"]
+    'warm:16'
+    """
+    begin, warm = parse_start(start)
+    return Semantics(scope, split, order, cell, begin, warm, parse_prefill(prefill), prompt_hot)
+
+
 @dataclass(frozen=True)
 class Routes:
     """Whose selections a replay follows (semantics 2).
@@ -175,3 +197,15 @@ def parse_routes(text: str) -> Routes:
     if not (0 <= found.prior < 1e6 and found.protect >= 0):
         raise InputError(f"--routes {text}: LAMBDA and J must be at least 0")
     return found
+
+
+def routes_of(given: Sequence[str] | None) -> list[Routes]:
+    """The kinds of routes that are asked for, each once; commas separate them too; none: ``recorded``.
+
+    Examples
+    --------
+    >>> [each.text for each in routes_of(["recorded,rerouted", "cacheprior:0.2,2"])]
+    ['recorded', 'rerouted', 'cacheprior:0.2,2']
+    """
+    texts = [each.strip() for text in given or ["recorded"] for each in re.split(r",(?![0-9. ])", text)]
+    return [parse_routes(each) for each in dict.fromkeys(texts)]

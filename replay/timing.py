@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -133,16 +134,18 @@ def nanoseconds(us: float) -> int:
     return round(us * 1000.0)
 
 
-def load_clock(path: str | Path | None = None, io: Mapping[str, Any] | None = None) -> ClockParams:
-    """Resolve a clock: each parameter from the file, else from the trace's ``io``, else the default.
+def load_clock(
+    path: str | os.PathLike[str] | Mapping[str, Any] | None = None, io: Mapping[str, Any] | None = None
+) -> ClockParams:
+    """Resolve a clock: each parameter from the file (or mapping), else from the trace's ``io``, else the default.
 
     A ``reserved`` that does not come from where ``workers`` comes from gives way: it is lowered to
     ``workers - 1`` where a nearer source names fewer workers and says nothing of it.
 
     Parameters
     ----------
-    path : path or None
-        A TOML file of ``PARAMETERS``; None: no file.
+    path : path, mapping or None
+        A TOML file of ``PARAMETERS``, or themselves by name; None: no file.
     io : mapping or None
         ``io`` of trace.json; keys that are no parameter are ignored, as null values are.
 
@@ -156,7 +159,7 @@ def load_clock(path: str | Path | None = None, io: Mapping[str, Any] | None = No
     InputError
         The file cannot be read, names an unknown key or an impossible figure; or the trace's ``io`` does.
     """
-    given = _read_toml(Path(path)) if path is not None else {}
+    given = _given(path)
     recorded = {name: io[name] for name in PARAMETERS[:6] if io and io.get(name) is not None}
     origin = dict.fromkeys(recorded, "trace") | dict.fromkeys(given, "clock")
     values = recorded | given
@@ -166,24 +169,34 @@ def load_clock(path: str | Path | None = None, io: Mapping[str, Any] | None = No
         _whole("workers", workers) or _whole("reserved", reserved)
     ):
         values["reserved"] = min(reserved, values["workers"] - 1)
-    sources = [f"{path}"] * bool(given) + ["trace.json: io"] * bool(recorded)
+    sources = ["as given" if isinstance(path, Mapping) else f"{path}"] * bool(given) + [
+        "trace.json: io"
+    ] * bool(recorded)
     try:
         return ClockParams(**values, origin=origin)
     except InputError as error:
         raise InputError(f"clock ({', '.join(sources)}): {error}") from None
 
 
+def _given(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Parameters by name, those unknown refused."""
+    if source is None:
+        return {}
+    given = dict(source) if isinstance(source, Mapping) else _read_toml(Path(source))
+    for name in given:
+        if name not in PARAMETERS:
+            where = "clock" if isinstance(source, Mapping) else f"{source}"
+            raise InputError(f"{where}: unknown key {name!r}; {nearest(name, PARAMETERS)}")
+    return given
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot read the clock file ({error.strerror}); give a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a TOML file ({error}); write lines like workers = 8") from None
-    for name in given:
-        if name not in PARAMETERS:
-            raise InputError(f"{path}: unknown key {name!r}; {nearest(name, PARAMETERS)}")
-    return given
 
 
 def event_times(

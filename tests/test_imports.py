@@ -13,7 +13,7 @@ import pytest
 
 # the data's way through the program: a module imports from its own room and those above it, never below
 ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("ground", ("replay", "errors", "units", "schema")),
+    ("ground", ("replay", "errors", "units", "schema", "markup")),
     ("declarations", ("queue_size", "policy", "semantics")),
     ("trace", ("trace", "importers", "exporters")),
     ("kernels", ("jit", "arena", "router", "router_rows", "log", "disk", "fate")),
@@ -39,7 +39,8 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "comparison",
         ),
     ),
-    ("pictures", ("plot", "report")),
+    ("pictures", ("plot", "report", "chart")),
+    ("front", ("front",)),
     ("talk", ("cli", "__main__")),
 )
 PLACE = {module: rank for rank, (_, modules) in enumerate(ROOMS) for module in modules}

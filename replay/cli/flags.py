@@ -1,6 +1,5 @@
 """Flags that several commands share, one for each option of the semantics."""
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,18 +92,16 @@ def semantics_of(
     scope: str, split: bool, order: str, cell: str, start: str, prefill: str, prompt_hot: int | None
 ) -> "Semantics":
     """The semantics that the flags ask for."""
-    from replay.semantics import Semantics, parse_prefill, parse_start
+    from replay import semantics
 
-    begin, warm = parse_start(start)
-    return Semantics(scope, split, order, cell, begin, warm, parse_prefill(prefill), prompt_hot)
+    return semantics.semantics_of(scope, split, order, cell, start, prefill, prompt_hot)
 
 
 def routes_of(given: list[str] | None) -> "list[Routes]":
     """The kinds of routes that the flags ask for, each once; commas separate them too."""
-    from replay.semantics import parse_routes
+    from replay import semantics
 
-    texts = [each.strip() for text in given or ["recorded"] for each in re.split(r",(?![0-9. ])", text)]
-    return [parse_routes(each) for each in dict.fromkeys(texts)]
+    return semantics.routes_of(given)
 
 
 def clock_of(trace: "Trace", file: Path | None, no_clock: bool) -> "ClockParams | None":

@@ -36,7 +36,7 @@ from replay.trace.stream import TableStream
 _WHOLE = ("windows", "experts")
 
 
-@dataclass
+@dataclass(repr=False)
 class Trace:
     """An opened trace.
 
@@ -62,6 +62,23 @@ class Trace:
     windows: Windows
     sizes: np.ndarray
     classes: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"Trace({self.path.name}: {self._shape})"
+
+    def _repr_html_(self) -> str:
+        from replay.markup import html_table
+
+        rows = [[name, table.rows, ", ".join(table.columns)] for name, table in self.tables.items()]
+        return html_table(f"{self.path.name}: {self._shape}", ["table", "rows", "columns"], rows)
+
+    @property
+    def _shape(self) -> str:
+        meta = self.meta
+        return (
+            f"{meta.name}, {meta.layers} layers x {meta.experts} experts, top-{meta.top_k}; "
+            f"{len(self.windows)} windows"
+        )
 
     def has(self, table: str) -> bool:
         """Say whether the trace has a table."""
