@@ -93,9 +93,19 @@ def plot_layer_hit_curves(
     table, looks, at = _curves(data)
     if layers is not None:
         table = table.filter(pl.col("layer").is_null() | pl.col("layer").is_in(list(layers)))
-    if ax is not None and not np.iterable(ax):
-        ax = _inside(ax, 1 + table.filter(pl.col("phase") == phase)["layer"].drop_nulls().n_unique())
-    return _hit_curves(table, ax=ax, looks=looks, phase=phase, at=at)
+    if ax is None or np.iterable(ax):
+        return _hit_curves(table, ax=ax, looks=looks, phase=phase, at=at)
+    count = 1 + table.filter(pl.col("phase") == phase)["layer"].drop_nulls().n_unique()
+    within, columns = _inside(ax, count)
+    panels = _hit_curves(table, ax=within, looks=looks, phase=phase, at=at)
+    for i, panel in enumerate(panels):
+        if i % columns:
+            panel.set_ylabel("")
+            panel.tick_params(labelleft=False)
+        if i + columns < count:
+            panel.set_xlabel("")
+            panel.tick_params(labelbottom=False)
+    return panels
 
 
 def plot_miss_curve(
@@ -266,11 +276,11 @@ def _with_keys(looks: Looks) -> Axes:
     return ax
 
 
-def _inside(ax: Axes, count: int) -> list[Axes]:
-    """So many panels in the place of one Axes."""
+def _inside(ax: Axes, count: int) -> tuple[list[Axes], int]:
+    """So many panels in the place of one Axes, and how many stand in a row."""
     columns = min(count, max(2, round(count**0.5) + 1))
-    rows = -(-count // columns)
+    wide, high = 1 / columns, 1 / -(-count // columns)
     ax.set_axis_off()
-    wide, high = 1 / columns, 1 / rows
-    places = [(i % columns * wide, 1 - (i // columns + 1) * high) for i in range(count)]
-    return [ax.inset_axes((x, y + 0.25 * high, 0.8 * wide, 0.55 * high)) for x, y in places]
+    places = [(i % columns * wide, 1 - (i // columns + 0.9) * high) for i in range(count)]
+    with applied():
+        return [ax.inset_axes((x, y, 0.88 * wide, 0.65 * high)) for x, y in places], columns
