@@ -16,7 +16,7 @@ from conftest import Outcome
 from slow.make import draw_trace, write
 from slow.trace import SlowTrace, Window
 
-from replay.compare import compare
+from replay.comparison import compare
 from replay.errors import InputError
 from replay.semantics import parse_routes
 from replay.spec import parse
