@@ -18,6 +18,7 @@ IMPORTERS: dict[str, str] = {
     "bigmoeonedge": "replay.importers.bigmoeonedge",
     "jsonl": "replay.importers.jsonl",
     "llamacpp": "replay.importers.llamacpp",
+    "sglang": "replay.importers.sglang",
     "strata": "replay.importers.strata",
     "table": "replay.importers.table",
     "vllm": "replay.importers.vllm",
