@@ -16,6 +16,7 @@ from replay.errors import InputError, nearest
 
 IMPORTERS: dict[str, str] = {
     "bigmoeonedge": "replay.importers.bigmoeonedge",
+    "hf-logits": "replay.importers.hf_logits",
     "jsonl": "replay.importers.jsonl",
     "llamacpp": "replay.importers.llamacpp",
     "sglang": "replay.importers.sglang",

@@ -51,8 +51,13 @@ class Array:
         """The file and the array in it, for errors."""
         return f"{self.path}" + (f": {self.member.removesuffix('.npy')}" if self.member else "")
 
-    def blocks(self) -> Iterator[np.ndarray]:
+    def blocks(self, rows: int | None = None) -> Iterator[np.ndarray]:
         """Read along the first axis, some of it at a time, in the machine's byte order.
+
+        Parameters
+        ----------
+        rows : int, optional
+            How many at a time; as many as fit a block by default.
 
         Yields
         ------
@@ -65,12 +70,14 @@ class Array:
             The file is cut or damaged, or a row is too large.
         """
         if self.fortran and len(self.shape) > 1 or not self.shape:
-            yield self.read()
+            whole = self.read()
+            for start in range(0, len(whole), rows) if rows and self.shape else (0,):
+                yield whole[start : start + rows] if rows and self.shape else whole
             return
         row = math.prod(self.shape[1:]) * self.dtype.itemsize
         if row > _ROW:
             raise InputError(f"{self.where}: {row} bytes a row, more than {_ROW}; is this the right array?")
-        step = max(1, _BLOCK // max(row, 1))
+        step = rows or max(1, _BLOCK // max(row, 1))
         with _opened(self.path, self.member) as file:
             _header(file, self.where)
             for start in range(0, self.shape[0], step):
@@ -110,13 +117,15 @@ class Array:
         return values.astype(self.dtype.newbyteorder("="), copy=False)
 
 
-def arrays(path: Path) -> dict[str, Array]:
+def arrays(path: Path, objects: bool = False) -> dict[str, Array]:
     """List the arrays of a file.
 
     Parameters
     ----------
     path : Path
         An npy or npz file.
+    objects : bool
+        Whether to list arrays of Python objects as well, which are never read.
 
     Returns
     -------
@@ -132,7 +141,7 @@ def arrays(path: Path) -> dict[str, Array]:
     with path.open("rb") as file:
         head = file.read(len(NPY))
     if head == NPY:
-        return {"": _array(path, None)}
+        return {"": _array(path, None, objects)}
     if not head.startswith(ZIP):
         raise InputError(f"{path}: expected an npy or npz file, found {head!r} at its start")
     try:
@@ -142,14 +151,14 @@ def arrays(path: Path) -> dict[str, Array]:
         raise InputError(f"{path}: damaged ({problem}); copy it again") from None
     if not names or len(names) > _MEMBERS:
         raise InputError(f"{path}: expected 1 to {_MEMBERS} arrays, found {len(names)}")
-    return {name.removesuffix(".npy"): _array(path, name) for name in names}
+    return {name.removesuffix(".npy"): _array(path, name, objects) for name in names}
 
 
-def _array(path: Path, member: str | None) -> Array:
+def _array(path: Path, member: str | None, objects: bool) -> Array:
     where = f"{path}" + (f": {member}" if member else "")
     with _opened(path, member) as file:
         shape, fortran, dtype = _header(file, where)
-    if dtype.hasobject or dtype.names is not None or dtype.kind not in "iufbUS":
+    if not (objects and dtype.hasobject) and (dtype.names is not None or dtype.kind not in "iufbUS"):
         raise InputError(
             f"{where}: holds {dtype}, such as Python objects; only plain numbers and text are read"
         )
