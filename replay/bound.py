@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,11 +33,21 @@ class Bound:
         Byte budget; exactly one of the two is set.
     origin : str
         Where the figure came from, in words.
+    by_layer : tuple of tuple of int, or None
+        Slots of each size class in each layer, which ``slots`` are the sums of (a budget file); None: scope
+        ``layer`` splits the bound equally.
     """
 
     slots: tuple[int, ...] | None
     bytes: int | None
     origin: str
+    by_layer: tuple[tuple[int, ...], ...] | None = None
+
+    @classmethod
+    def of_layers(cls, table: Sequence[Sequence[int]], origin: str) -> Bound:
+        """A bound from the slots of each size class in each layer."""
+        rows = tuple(tuple(int(n) for n in row) for row in table)
+        return cls(tuple(map(sum, rows)), None, origin, rows)
 
     @property
     def total_slots(self) -> int | None:
@@ -55,6 +69,10 @@ class Bound:
         """The bound times a factor, each class rounded to the nearest whole slot (half up)."""
         if self.slots is None:
             return Bound(None, _nearest((self.bytes or 0) * factor), f"{factor:g} x")
+        if self.by_layer is not None:
+            return Bound.of_layers(
+                [[_nearest(n * factor) for n in row] for row in self.by_layer], f"{factor:g} x"
+            )
         return Bound(tuple(_nearest(n * factor) for n in self.slots), None, f"{factor:g} x")
 
     def plan(self, classes: NDArray[np.uint8], by_layer: bool) -> Plan:
@@ -62,7 +80,8 @@ class Bound:
         if self.slots is None:
             layers, experts = classes.shape
             return plan_bytes(layers, experts, self.bytes or 0, by_layer)
-        return plan_slots(classes, np.array(self.slots, np.int64), by_layer)
+        table = self.by_layer if by_layer and self.by_layer is not None else self.slots
+        return plan_slots(classes, np.array(table, np.int64), by_layer)
 
 
 def _nearest(x: float) -> int:
@@ -129,16 +148,94 @@ def recorded(policy: dict[str, Any] | None, classes: NDArray[np.uint8]) -> Bound
     return Bound(tuple(int(n) for n in slots), None, "as recorded")
 
 
+def read_budget(path: Path, classes: NDArray[np.uint8]) -> Bound:
+    """Read a budget file (``replay budget``): ``slots`` in TOML, a list of one figure a layer for each size class.
+
+    Parameters
+    ----------
+    path : Path
+    classes : uint8[L, E]
+        Size class of every expert of the trace that it is for.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or its figures are not of this trace's layers and classes.
+    """
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise InputError(f"{path}: {problem.strerror}; give a file that `replay budget` wrote") from None
+    except ValueError as problem:
+        raise InputError(f"{path}: not TOML ({problem})") from None
+    table = given.get("slots")
+    count, layers = len(class_sizes(classes)), len(classes)
+    if not isinstance(table, list) or len(table) != count or not all(isinstance(row, list) for row in table):
+        found = f"{len(table)} entries" if isinstance(table, list) else "none"
+        raise InputError(
+            f"{path}: slots: expected {count} lists, one a size class of this trace, found {found}"
+        )
+    for c, row in enumerate(table):
+        where = f"{path}: slots of class {c}"
+        if len(row) != layers:
+            raise InputError(
+                f"{where}: {len(row)} figures for this trace's {layers} layers; make a budget for it"
+            )
+        for layer, n in enumerate(row):
+            needed = int((classes[layer] == c).any())
+            if type(n) is not int or not needed <= n < 2**40:
+                raise InputError(
+                    f"{where}, layer {layer}: expected a whole number of at least {needed}, found {n!r}"
+                )
+    sums = [sum(row) for row in table]
+    if given.get("total", sums) != sums:
+        raise InputError(
+            f"{path}: total is {given['total']!r}, but the slots add up to {sums}; correct either"
+        )
+    return Bound.of_layers(table, f"--budget {path}")
+
+
+def write_budget(path: Path, bound: Bound, about: Mapping[str, str]) -> None:
+    """Write a budget file.
+
+    Parameters
+    ----------
+    path : Path
+    bound : Bound
+        With slots by layer.
+    about : mapping of str to str
+        What it was made of and for: lines that no reader needs.
+    """
+    rows = [f"    {list(row)}," for row in bound.by_layer or ()]
+    lines = [
+        "# slots of each size class (a list) in each layer; for `replay compare TRACE --scope layer --budget`",
+        *(f"{name} = {json.dumps(text)}" for name, text in about.items()),
+        f"total = {list(bound.slots or ())}",
+        "slots = [",
+        *rows,
+        "]",
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def resolve(
-    slots: str | None, budget: str | None, policy: dict[str, Any] | None, classes: NDArray[np.uint8]
+    slots: str | None,
+    budget: str | None,
+    policy: dict[str, Any] | None,
+    classes: NDArray[np.uint8],
+    file: Path | None = None,
 ) -> Bound:
     """The bound of a run: what the user gave, else what the trace recorded, else 17.6% of the experts.
 
     Raises
     ------
     InputError
-        Both bounds are given, or one cannot be read.
+        Several bounds are given, or one cannot be read.
     """
+    if file is not None:
+        if slots is not None or budget is not None:
+            raise InputError("--budget says how many slots there are; leave out --slots and --bytes")
+        return read_budget(file, classes)
     if slots is not None and budget is not None:
         raise InputError("--slots and --bytes are both given; an arena has one bound: give one")
     if slots is not None:

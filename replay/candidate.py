@@ -209,7 +209,7 @@ class Builder:
     ) -> Entry:
         """The lane of a policy at one capacity; the main one has the clock and keeps windows and reads."""
         does = identity(policy, routes.kind, self.shape.top_k)
-        key = (does, routes, id(used), at.slots, at.bytes, main)
+        key = (does, routes, id(used), at.slots, at.bytes, at.by_layer, main)
         if key not in self._shared:
             timed, trace = main and self.clock is not None, self.trace
             plan = at.plan(trace.classes, self.semantics.scope == "layer")

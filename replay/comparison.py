@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ def compare(
     *,
     slots: str | None = None,
     bytes: str | None = None,
+    budget: Path | None = None,
     semantics: Semantics | None = None,
     routes: Sequence[Routes] = (RECORDED_ROUTES,),
     grid: Sequence[float] = DEFAULT_GRID,
@@ -59,6 +61,8 @@ def compare(
         Specs, see :mod:`replay.spec`; ``DEFAULT_SPECS`` where empty.
     slots, bytes : str, optional
         The bound as the command line takes it; what the trace recorded, else 17.6% of the experts.
+    budget : Path, optional
+        A file of slots by layer instead (:func:`replay.bound.read_budget`); scope ``layer`` only.
     semantics : Semantics, optional
         How events are played; the defaults of semantics 4.
     routes : sequence of Routes
@@ -96,7 +100,9 @@ def compare(
             f"--start warm:{semantics.warm}: the trace has {len(trace.windows)} windows, so none would be counted; "
             "give fewer"
         )
-    bound = resolve_bound(slots, bytes, trace.meta.policy, trace.classes)
+    bound = resolve_bound(slots, bytes, trace.meta.policy, trace.classes, budget)
+    if bound.by_layer is not None and semantics.scope != "layer":
+        raise InputError("--budget gives every layer its slots; add --scope layer")
     chosen, left = choose(trace, policies, routes, bound, skip)
     base = _baseline([spec for spec, _ in chosen], baseline)
     builder = Builder(trace, bound, semantics, clock, reads)
@@ -124,7 +130,7 @@ def compare(
         "command": command_line(),
         "versions": versions(),
         "trace": _trace_info(trace),
-        "bound": {"slots": bound.slots, "bytes": bound.bytes, "origin": bound.origin},
+        "bound": {"slots": bound.slots, "bytes": bound.bytes, "origin": bound.origin, "by_layer": bound.by_layer},
         "semantics": semantics.describe(),
         "routes": [each.text for each in routes],
         "grid": list(grid),

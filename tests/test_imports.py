@@ -37,6 +37,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "verdict",
             "summary",
             "comparison",
+            "budget",
         ),
     ),
     ("pictures", ("plot", "report", "chart")),

@@ -26,6 +26,7 @@ from replay.errors import ReplayError, nearest
 # name on the command line, module, function (or typer.Typer for a command with subcommands)
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("audit", "replay.cli.audit", "audit"),
+    ("budget", "replay.cli.budget", "budget"),
     ("compare", "replay.cli.compare", "compare"),
     ("cut", "replay.cli.cut", "cut"),
     ("drafts", "replay.cli.drafts", "drafts"),

@@ -23,6 +23,7 @@ def compare(
     ] = None,
     slots: flags.Slots = None,
     bytes: flags.Bytes = None,
+    budget: flags.Budget = None,
     scope: flags.Scope = "global",
     split: flags.Split = True,
     order: flags.Order = "id",
@@ -83,8 +84,8 @@ def compare(
         refuse_taken(out, RUN_FILE, force)
     with flags.progress(len(opened.windows), quiet) as progress:
         run = run_compare(
-            opened, texts, slots=slots, bytes=bytes, semantics=semantics, routes=kinds, grid=factors, clock=params,
-            baseline=baseline, skip=skip, reads=reads, part=routes is None, threads=threads, progress=progress,
+            opened, texts, slots=slots, bytes=bytes, budget=budget, semantics=semantics, routes=kinds, grid=factors,
+            clock=params, baseline=baseline, skip=skip, reads=reads, part=routes is None, threads=threads, progress=progress,
         )  # fmt: skip
     if out is not None:
         from replay.report import write_run

@@ -40,6 +40,12 @@ Slots = Annotated[
 Bytes = Annotated[
     str | None, typer.Option("--bytes", metavar="SIZE", help="A byte budget instead, such as 4000MiB.")
 ]
+Budget = Annotated[
+    Path | None,
+    typer.Option(
+        "--budget", metavar="FILE", help="Slots by layer, as `replay budget` writes; --scope layer."
+    ),
+]
 Scope = Annotated[str, typer.Option("--scope", help="One arena (global), or one a layer (layer).")]
 Split = Annotated[
     bool, typer.Option("--split/--no-split", help="Unwanted speculation waits in limbo, or is freed at once.")
