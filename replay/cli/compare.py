@@ -85,7 +85,8 @@ def compare(
     with flags.progress(len(opened.windows), quiet) as progress:
         run = run_compare(
             opened, texts, slots=slots, bytes=bytes, budget=budget, semantics=semantics, routes=kinds, grid=factors,
-            clock=params, baseline=baseline, skip=skip, reads=reads, part=routes is None, threads=threads, progress=progress,
+            clock=params, baseline=baseline, skip=skip, reads=reads, part=routes is None, threads=threads,
+            progress=progress,
         )  # fmt: skip
     if out is not None:
         from replay.report import write_run
