@@ -330,6 +330,21 @@ def test_query_lists_the_tables(cli: Cli, tables: Path) -> None:
         "WITH x AS (SELECT 1) INSERT INTO layers SELECT * FROM x",
         "EXPLAIN ANALYZE COPY layers TO '{here}/copy.csv'",
         "EXPLAIN ANALYZE CREATE TABLE t AS SELECT 1",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_blob('/etc/passwd')",
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM query('SELECT * FROM read_text(''/etc/passwd'')')",
+        "PRAGMA enable_profiling",
+        "PRAGMA database_list",
+        "CALL pragma_version()",
+        "SELECT getenv('HOME')",
+        "SELECT * FROM parquet_metadata('{here}/layers.parquet')",
+        "SELECT * FROM duckdb_extensions() WHERE install_path = 'x' OR getvariable('x') = load_aws_credentials()",
+        "USE memory",
+        "SET VARIABLE x = 1",
+        "CHECKPOINT",
+        "BEGIN",
+        "VACUUM",
     ],
 )
 def test_query_only_reads_the_tables(sql: str, cli: Cli, tables: Path) -> None:
@@ -360,8 +375,73 @@ def test_query_errors_are_one_line(sql: str, reason: str, cli: Cli, tables: Path
 def test_query_formats(cli: Cli, tables: Path) -> None:
     assert "give one" in cli("query", tables, SUMS, "--json", "--csv").err
     assert "two columns have one name" in cli("query", tables, "SELECT 1 AS a, 2 AS a", "--json").err
+    assert json.loads(cli("query", tables, "SELECT 1 AS a WHERE 1 = 2", "--json").out) == []
     control = cli("query", tables, "SELECT chr(27) || '[31m' AS t").out
     assert "\x1b" not in control
+    listed = cli("query", tables, "--json").out
+    assert json.loads(listed)[0] == {"table": "curves", "column": "hit_ratio", "type": "DOUBLE"}
+
+
+def test_query_writes_parquet(cli: Cli, tables: Path, tmp_path: Path) -> None:
+    file = tmp_path / "out.parquet"
+    code, out, err = cli("query", tables, SUMS, "--parquet", file)
+    assert (code, out, err) == (0, "", f"{file}: 2 rows\n")
+    written = pq.read_table(file)
+    assert written.schema.field("misses").type == pa.int64()
+    assert written.to_pydict() == {"policy": ["decode2q", "lru"], "misses": [2, 12]}
+    before = file.read_bytes()
+    assert "exists already" in cli("query", tables, "SELECT 1 AS x", "--parquet", file).err
+    beyond = "SELECT 170141183460469231731687303715884105727::HUGEINT AS big"
+    assert "CAST the column" in cli("query", tables, beyond, "--parquet", file, "--force").err
+    assert (
+        "Conversion"
+        in cli("query", tables, "SELECT policy::INT FROM layers", "--parquet", file, "--force").err
+    )
+    assert file.read_bytes() == before
+    assert cli("query", tables, "SELECT 1 AS x", "--parquet", file, "--force").code == 0
+    assert pq.read_table(file).to_pydict() == {"x": [1]}
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert "needs a query" in cli("query", tables, "--parquet", file).err
+
+
+def test_query_holds_so_much_memory(cli: Cli, tables: Path) -> None:
+    code, _, err = cli("query", tables, "SELECT list(x) FROM range(30000000) t(x)", "--memory", "50MB")
+    assert code == 2 and "--memory" in err and err.count("\n") == 1
+
+
+def test_query_reads_the_summary(cli: Cli, tables: Path) -> None:
+    rows = [{"policy": "lru", "misses": 1, "late": None}, {"policy": "x", "misses": 2, "late": 0.5}]
+    (tables / "summary.json").write_text(json.dumps(rows))
+    assert json.loads(cli("query", tables, "SELECT * FROM summary", "--json").out) == rows
+    (tables / "summary.json").write_text('[{"a": 1}, {"a": "x"}]')
+    assert "summary.json: not a list of rows" in cli("query", tables, "SELECT 1").err
+
+
+def test_query_reads_the_trace(cli: Cli, tables: Path, root: Path) -> None:
+    trace = root / "traces/e64-spec"
+    sql = (
+        "SELECT (SELECT count(*) FROM windows) AS mine, (SELECT count(*) FROM trace.windows) AS theirs, "
+        "(SELECT count(*) FROM selections WHERE layer = 1 AND len(experts) > 0) AS rows"
+    )
+    (found,) = json.loads(cli("query", tables, sql, "--trace", trace, "--json").out)
+    windows = pq.read_table(trace / "windows.parquet").num_rows
+    assert (found["mine"], found["theirs"]) == (2, windows) and found["rows"] >= windows
+    listed = json.loads(cli("query", tables, "--trace", trace, "--json").out)
+    assert {"trace.windows", "trace.selections", "windows", "layers"} <= {row["table"] for row in listed}
+    scores = "SELECT typeof(scores) AS t FROM candidates LIMIT 1"
+    assert "FLOAT" in cli("query", tables, scores, "--trace", trace).out
+    for escape in (
+        f"SELECT * FROM read_parquet('{trace}/windows.parquet')",
+        f"SELECT * FROM '{trace}/trace.json'",
+    ):
+        assert cli("query", tables, escape, "--trace", trace).code == 2
+
+
+def test_query_refuses_another_trace(cli: Cli, tables: Path, root: Path) -> None:
+    (tables / "run.json").write_text(json.dumps({"trace": {"sha256": {"windows": "0" * 64}}}))
+    err = cli("query", tables, "SELECT 1", "--trace", root / "traces/e64-spec").err
+    assert "table windows is not the one that the run replayed" in err
+    assert "trace.json" in cli("query", tables, "SELECT 1", "--trace", tables).err
 
 
 def test_query_folders(cli: Cli, tables: Path, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "candidate",
             "offline",
             "parting",
+            "query",
             "verdict",
             "summary",
             "comparison",

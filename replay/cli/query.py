@@ -1,6 +1,5 @@
-"""``replay query``: SQL over the tables of a run, which it can read and nothing else."""
+"""``replay query``: SQL over the tables of a run and its trace, which it can read and nothing else."""
 
-import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -11,18 +10,7 @@ import typer
 from replay.errors import InputError
 
 if TYPE_CHECKING:
-    import duckdb
-    import pyarrow as pa
-
-# in this order: the last line makes the others final
-_LOCK = (
-    "SET python_enable_replacements = false",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET temp_directory = ''",
-    "SET enable_external_access = false",
-    "SET lock_configuration = true",
-)
+    from replay.query import Answer
 
 
 def query(
@@ -32,24 +20,52 @@ def query(
     sql: Annotated[
         str, typer.Argument(metavar="[SQL]", help="One SELECT; without it, list the tables.")
     ] = "",
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="TRACE", help="The run's trace: its tables too, as trace.NAME."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of rows.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Write a Parquet file instead.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of --parquet.")] = False,
+    memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="What a query may hold.")] = "2GiB",
 ) -> None:
     """Ask a run's tables with SQL (DuckDB), read-only.
 
-    Every Parquet file of the folder is a table of its name: layers, windows, curves. The query can read
-    these and no other file, writes nothing and loads no extension. WINDOW is a word of SQL: the column of
-    that name is written "window".
+    Every Parquet file of the folder is a table of its name (layers, windows, curves), and so is the summary. With
+    --trace the trace's tables are there too, read only where the query needs them: trace.windows, trace.selections,
+    or selections alone where the run has no such table. The query can read these and no other file, writes nothing
+    and loads no extension. WINDOW is a word of SQL: the column of that name is written "window".
 
     Examples
     --------
-    replay query out "SELECT policy, sum(misses) AS misses FROM layers GROUP BY policy ORDER BY misses"
-    replay query out "SELECT layer, misses FROM layers WHERE policy = 'unpert1'" --csv
+    replay query run "SELECT policy, sum(misses) AS misses FROM layers GROUP BY policy ORDER BY misses"
+    replay query run "SELECT layer, misses FROM layers WHERE policy = 'unpert1+lru'" --csv
+    replay query run "SELECT layer, len(experts) FROM selections" --trace traces/e256-moce --parquet picks.parquet
     """
-    if as_json and as_csv:
-        raise InputError("--json and --csv are both given; give one")
-    connection = connect(folder)
-    columns, rows = fetch(connection, sql) if sql.strip() else _list_tables(connection)
+    from replay.query import connect
+    from replay.units import parse_bytes
+
+    if sum((as_json, as_csv, parquet is not None)) > 1:
+        raise InputError("--json, --csv, --parquet: give one")
+    if parquet is not None and not sql.strip():
+        raise InputError("--parquet: needs a query to write the rows of; give one SELECT")
+    desk = connect(folder, trace, parse_bytes(memory))
+    if not sql.strip():
+        _print(["table", "column", "type"], iter(desk.columns()), as_json, as_csv)
+        return
+    answer = desk.ask(sql)
+    if parquet is not None:
+        _write_parquet(answer, parquet, force)
+        return
+    if as_json:
+        answer.refuse_twins("--json")
+    _print(answer.columns, answer.rows(), as_json, as_csv)
+
+
+def _print(columns: list[str], rows: Iterator[tuple[Any, ...]], as_json: bool, as_csv: bool) -> None:
     if as_json:
         _print_json(columns, rows)
     elif as_csv:
@@ -57,107 +73,25 @@ def query(
     else:
         from replay.cli.table import aligned
 
-        typer.echo(aligned(columns, rows))
+        typer.echo(aligned(columns, list(rows)))
 
 
-def connect(folder: Path) -> "duckdb.DuckDBPyConnection":
-    """Open a locked DuckDB connection over a folder's Parquet files.
+def _write_parquet(answer: "Answer", path: Path, force: bool) -> None:
+    """Write the file whole or not at all."""
+    import os
+    import tempfile
 
-    Parameters
-    ----------
-    folder : Path
-        A folder that ``replay compare --out`` wrote.
-
-    Returns
-    -------
-    duckdb.DuckDBPyConnection
-        In memory; one view a file, named by the file; no way out to other files, extensions or settings.
-
-    Raises
-    ------
-    InputError
-        No such folder, no tables in it, or one that is not a whole Parquet file.
-    """
-    import duckdb
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowInvalid
-
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; give one that `replay compare --out` wrote")
-    files = sorted(folder.glob("*.parquet"))
-    if not files:
-        raise InputError(f"{folder}: no tables (*.parquet); give a folder that `replay compare --out` wrote")
-    connection = duckdb.connect(":memory:")
-    for file in files:
-        try:
-            with file.open("rb") as handle:  # by handle: a name with * or [ is no pattern
-                connection.register(file.stem, _widened(pq.read_table(handle)))
-        except (ArrowInvalid, duckdb.Error):
-            raise InputError(f"{file}: not a Parquet file that can be read; write it again") from None
-    for statement in _LOCK:
-        connection.execute(statement)
-    return connection
-
-
-def _widened(table: "pa.Table") -> "pa.Table":
-    """Make half-precision columns, which DuckDB lacks, single precision: no value changes."""
-    import pyarrow as pa
-
-    def single(kind: "pa.DataType") -> "pa.DataType":
-        if pa.types.is_list(kind):
-            return pa.list_(single(kind.value_type))
-        if pa.types.is_fixed_size_list(kind):
-            return pa.list_(single(kind.value_type), kind.list_size)
-        return pa.float32() if pa.types.is_float16(kind) else kind
-
-    return table.cast(pa.schema([field.with_type(single(field.type)) for field in table.schema]))
-
-
-def fetch(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Run one SELECT.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        Of ``connect``.
-    sql : str
-        One statement that only reads.
-
-    Returns
-    -------
-    list of str, list of tuple
-        The columns' names, and the rows.
-
-    Raises
-    ------
-    InputError
-        Not one SELECT, or DuckDB refuses it; the first line of its reason is given.
-    """
-    import duckdb
-
+    if path.is_dir() or (path.exists() and not force):
+        raise InputError(f"{path}: exists already; name another file, or replace it with --force")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    os.close(handle)
     try:
-        statements = connection.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise InputError("query: expected one SELECT; tables of a run are read-only")
-        result = connection.execute(statements[0])
-        return [each[0] for each in result.description or []], result.fetchall()
-    except duckdb.Error as problem:
-        reason = str(problem).strip().splitlines()[0]
-        bare = isinstance(problem, duckdb.ParserException) and re.search(r'(?<!")\bwindow\b(?!")', sql, re.I)
-        hint = '; the column is written "window", in quotes' if bare else ""
-        tables = ", ".join(dict.fromkeys(row[0] for row in _tables(connection)))
-        raise InputError(f"query: {reason}{hint}; tables: {tables}") from None
-
-
-def _tables(connection: "duckdb.DuckDBPyConnection") -> list[tuple[Any, ...]]:
-    return connection.execute(
-        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal "
-        "ORDER BY table_name, column_index"
-    ).fetchall()
-
-
-def _list_tables(connection: "duckdb.DuckDBPyConnection") -> tuple[list[str], list[tuple[Any, ...]]]:
-    return ["table", "column", "type"], _tables(connection)
+        rows = answer.write_parquet(Path(name))
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    typer.echo(f"{path}: {rows} rows", err=True)
 
 
 def _plain(value: Any) -> Any:
@@ -173,20 +107,19 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _objects(columns: list[str], rows: list[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-    if len(set(columns)) < len(columns):
-        raise InputError("query: two columns have one name; name each with AS for --json")
-    for row in rows:
-        yield dict(zip(columns, map(_plain, row), strict=True))
-
-
-def _print_json(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+def _print_json(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> None:
+    """Print a list of objects, one a line, as they are fetched."""
     import json
 
-    typer.echo(json.dumps(list(_objects(columns, rows)), indent=1, allow_nan=False))
+    before = "["
+    for row in rows:
+        found = dict(zip(columns, map(_plain, row), strict=True))
+        print(f"{before}\n {json.dumps(found, allow_nan=False)}", end="")
+        before = ","
+    print("[]" if before == "[" else "\n]")
 
 
-def _print_csv(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+def _print_csv(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> None:
     import csv
     import sys
 
