@@ -34,8 +34,9 @@ def test_every_sample_has_a_report() -> None:
 
 
 def test_the_gallery_is_small() -> None:
-    sizes = [each.stat().st_size for each in (ROOT / "reports").rglob("*") if each.is_file()]
-    assert sum(sizes) < 3_000_000
+    for trace in samples(ROOT / "traces"):
+        folder = ROOT / "reports" / trace.name
+        assert sum(each.stat().st_size for each in folder.iterdir()) < 1_500_000
 
 
 def test_layers_hold_the_integers_of_a_fresh_run(sample: tuple[Path, Run]) -> None:
