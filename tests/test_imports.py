@@ -39,6 +39,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "summary",
             "comparison",
             "budget",
+            "synth",
         ),
     ),
     ("pictures", ("plot", "report", "chart")),

@@ -39,6 +39,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("query", "replay.cli.query", "query"),
     ("report", "replay.cli.report", "report"),
     ("schema", "replay.cli.schema", "schema"),
+    ("synth", "replay.cli.synth", "synth"),
     ("validate", "replay.cli.validate", "validate"),
     ("verdict", "replay.cli.verdict", "verdict"),
 )
