@@ -99,6 +99,42 @@ PARAMETERS = tuple(each.name for each in fields(ClockParams) if each.name != "or
 """The keys of a clock file; all but ``pre_us`` and ``post_us`` may also stand in a trace's ``io``."""
 
 
+VERIFY = "verify"
+"""The table of a clock file that holds what verifying drafts costs; a clock has no use for it."""
+
+
+def load_verify(path: str | Path) -> tuple[tuple[float, ...], float]:
+    """Read what verifying drafts costs from a clock file: ``[verify]`` with ``cost`` and ``fixed``.
+
+    Parameters
+    ----------
+    path : path
+        A TOML file that ``replay fit-clock`` wrote.
+
+    Returns
+    -------
+    tuple of float
+        V by drafts kept.
+    float
+        What a round costs besides; 0 where the file does not say.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or has no such table.
+    """
+    table = _read_toml(Path(path)).get(VERIFY)
+    cost = table.get("cost") if isinstance(table, dict) else None
+    fixed = table.get("fixed", 0.0) if isinstance(table, dict) else None
+
+    def number(value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+
+    if not isinstance(cost, list) or not cost or not all(map(number, [*cost, fixed])):
+        raise InputError(f"{path}: expected a table [verify] with lines such as cost = [1.0, 1.02] and fixed = 0.0")
+    return tuple(map(float, cost)), float(fixed)  # type: ignore[arg-type]
+
+
 def _whole(name: str, value: Any) -> str:
     low, high = _WHOLE[name]
     if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
@@ -183,6 +219,7 @@ def _given(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> dict[st
     if source is None:
         return {}
     given = dict(source) if isinstance(source, Mapping) else _read_toml(Path(source))
+    given.pop(VERIFY, None)
     for name in given:
         if name not in PARAMETERS:
             where = "clock" if isinstance(source, Mapping) else f"{source}"

@@ -35,6 +35,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "offline",
             "parting",
             "query",
+            "fit",
             "verdict",
             "summary",
             "comparison",

@@ -32,6 +32,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("drafts", "replay.cli.drafts", "drafts"),
     ("export", "replay.cli.export", "export"),
     ("fidelity", "replay.cli.fidelity", "fidelity"),
+    ("fit-clock", "replay.cli.fit_clock", "fit_clock"),
     ("gallery", "replay.cli.gallery", "gallery"),
     ("import", "replay.cli.import_", "import_"),
     ("info", "replay.cli.info", "info"),

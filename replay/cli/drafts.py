@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -53,9 +54,17 @@ def drafts(
         ),
     ] = False,
     cost: Annotated[
-        str, typer.Option("--cost", help="V: the cost of verifying 0, 1, 2.. drafts.")
-    ] = "1,1.02,1.25,1.60",
-    fixed: Annotated[float, typer.Option("--fixed", help="What every round costs besides.")] = 0.15,
+        str | None,
+        typer.Option(
+            "--cost", help="V: the cost of verifying 0, 1, 2.. drafts.", show_default="1,1.02,1.25,1.60"
+        ),
+    ] = None,
+    fixed: Annotated[
+        float | None, typer.Option("--fixed", help="What every round costs besides.", show_default="0.15")
+    ] = None,
+    clock: Annotated[
+        Path | None, typer.Option("--clock", metavar="FILE", help="V and fixed from what fit-clock wrote.")
+    ] = None,
     draft_step: Annotated[
         float, typer.Option("--draft-step", help="What each step of a drafter that is not chained costs.")
     ] = 0.0,
@@ -87,9 +96,10 @@ def drafts(
     if env:
         policies.append(_from_settings(settings, min_p or [], report))
     policies = list(dict.fromkeys(policies))
-    prices = retain.Cost(_figures(cost), fixed, draft_step)
-    report["cost"] = {"verify": list(prices.verify), "fixed": fixed, "draft_step": draft_step}
-    priced = f"cost: V {cost}, fixed {fixed:g}, draft step {draft_step:g}"
+    prices = _prices(cost, fixed, draft_step, clock)
+    report["cost"] = {"verify": list(prices.verify), "fixed": prices.fixed, "draft_step": draft_step}
+    figures = ",".join(f"{each:g}" for each in prices.verify)
+    priced = f"cost: V {figures}, fixed {prices.fixed:g}, draft step {draft_step:g}"
     report["notes"] = [f"{priced}; expected: R_k where acceptance = confidence"]
     accounts = retain.grid(policies, prices) if grid else _replay(paths[0], policies, prices, report)
     _show(accounts, report, as_json, quiet)
@@ -140,6 +150,18 @@ def _from_settings(settings: dict[str, str], min_p: Sequence[str], report: dict[
         print(f"replay: warning: {diagnostic}", file=sys.stderr)
     report["settings"] = {"policy": policy.name, "diagnostic": diagnostic}
     return policy
+
+
+def _prices(cost: str | None, fixed: float | None, draft_step: float, clock: Path | None) -> "Cost":
+    """The cost model: from the options, or from a clock's file."""
+    from replay.retain import Cost
+    from replay.timing import load_verify
+
+    if clock is None:
+        return Cost(_figures(cost or "1,1.02,1.25,1.60"), 0.15 if fixed is None else fixed, draft_step)
+    if cost is not None or fixed is not None:
+        raise InputError("--clock and --cost or --fixed are both given; give one")
+    return Cost(*load_verify(clock), draft_step)
 
 
 def _figures(text: str) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""A folder that appears whole or not at all."""
+"""Folders and files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -79,6 +79,39 @@ def staged_folder(path: Path, marker: str, force: bool = False) -> Iterator[Path
     finally:
         if staged.exists():
             shutil.rmtree(staged, ignore_errors=True)
+
+
+def write_text(path: Path, text: str, force: bool = False) -> None:
+    """Write a text file whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file to make.
+    text : str
+        What goes into it.
+    force : bool
+        Whether an old file is replaced.
+
+    Raises
+    ------
+    InputError
+        The path is taken.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file")
+    if path.exists() and not force:
+        raise InputError(f"{path}: exists already; name another file, or replace it with --force")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, staged = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    try:
+        with open(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(staged, 0o666 & ~_umask())
+        os.replace(staged, path)
+    except BaseException:
+        Path(staged).unlink(missing_ok=True)
+        raise
 
 
 def _umask() -> int:
