@@ -80,6 +80,7 @@ def compare(
     *,
     slots: str | int | float | Sequence[int] | None = None,
     bytes: str | int | None = None,
+    budget: Location | None = None,
     scope: str = "global",
     split: bool = True,
     order: str = "id",
@@ -109,6 +110,8 @@ def compare(
         ``"17.6%"``, ``0.176``, ``721``, or one figure a size class. What the trace recorded, else 17.6%.
     bytes : str or int, optional
         A byte budget instead: ``"4000MiB"``.
+    budget : path, optional
+        A file of slots by layer, as ``replay budget`` writes; scope ``layer`` only.
     scope : str
         ``global`` or ``layer``: one arena, or one a layer.
     split : bool
@@ -158,6 +161,7 @@ def compare(
         [policies] if isinstance(policies, str) else policies,
         slots=_slots(slots),
         bytes=None if bytes is None else str(bytes),
+        budget=None if budget is None else Path(budget),
         semantics=semantics_of(scope, split, order, cell, start, prefill, prompt_hot),
         routes=routes_of([routes] if isinstance(routes, str) else routes),
         grid=grid or (),
