@@ -130,7 +130,12 @@ def compare(
         "command": command_line(),
         "versions": versions(),
         "trace": _trace_info(trace),
-        "bound": {"slots": bound.slots, "bytes": bound.bytes, "origin": bound.origin, "by_layer": bound.by_layer},
+        "bound": {
+            "slots": bound.slots,
+            "bytes": bound.bytes,
+            "origin": bound.origin,
+            "by_layer": bound.by_layer,
+        },
         "semantics": semantics.describe(),
         "routes": [each.text for each in routes],
         "grid": list(grid),

@@ -36,6 +36,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "parting",
             "query",
             "fit",
+            "difference",
             "verdict",
             "summary",
             "comparison",

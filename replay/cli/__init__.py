@@ -29,6 +29,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("budget", "replay.cli.budget", "budget"),
     ("compare", "replay.cli.compare", "compare"),
     ("cut", "replay.cli.cut", "cut"),
+    ("diff", "replay.cli.diff", "diff"),
     ("drafts", "replay.cli.drafts", "drafts"),
     ("export", "replay.cli.export", "export"),
     ("fidelity", "replay.cli.fidelity", "fidelity"),
