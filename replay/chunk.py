@@ -26,14 +26,14 @@ _I64, _I32 = types.Array(types.int64, 1, "C", readonly=True), types.Array(types.
 
 
 @inline
-def _sort_small(values, low, high):
-    for i in range(low + 1, high):
+def _sort_few(values, low, high, out, at):
+    """Sort a few distinct values into ``out``: each goes where as many are smaller (no branch to mispredict)."""
+    for i in range(low, high):
         x = values[i]
-        j = i
-        while j > low and values[j - 1] > x:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = x
+        smaller = np.int32(0)
+        for j in range(low, high):
+            smaller += np.int32(values[j] < x)
+        out[at + smaller] = x
 
 
 @kernel(
@@ -56,28 +56,29 @@ def unions(row_start, rows_used, pick_offsets, picks, layers, experts):
     windows = len(rows_used)
     offsets = np.zeros(windows * layers + 1, np.int64)
     wants = np.empty(len(picks), np.int32)
+    found = np.empty(experts, np.int32)
     mark = np.full(experts, -1, np.int64)
     at = np.int64(0)
     for w in range(windows):
         for layer in range(layers):
             event = w * layers + layer
-            low = at
+            n = 0
             for r in range(rows_used[w]):
                 row = (row_start[w] + r) * layers + layer
                 for i in range(pick_offsets[row], pick_offsets[row + 1]):
                     e = picks[i]
                     if mark[e] != event:
                         mark[e] = event
-                        wants[at] = e
-                        at += 1
-            if at - low > 48:
-                at = low
+                        found[n] = e
+                        n += 1
+            if n <= 48:
+                _sort_few(found, 0, n, wants, at)
+                at += n
+            else:
                 for e in range(experts):
                     if mark[e] == event:
                         wants[at] = e
                         at += 1
-            else:
-                _sort_small(wants, low, at)
             offsets[event + 1] = at
     return offsets, wants[:at].copy()
 

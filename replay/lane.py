@@ -284,6 +284,7 @@ class Lane:
                 resident=np.zeros(e, np.uint8),
                 taken=np.zeros(e, np.uint8),
                 wants=np.zeros(e, np.int32),
+                slots=np.zeros(e, np.int64),
                 order=np.zeros(e, np.int32),
                 occurrence=np.zeros(picks, np.int32),
                 predicted=np.zeros(cells * shape.top_k, np.int32),

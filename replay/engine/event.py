@@ -8,7 +8,7 @@ import replay.arena as ar
 import replay.engine.frame as fr
 from replay.arena import part_of
 from replay.engine.guess import rank_row
-from replay.engine.move import count, hit, load, retire_layer, trim
+from replay.engine.move import count, first_use, hit, load, note_use, retire_layer, trim
 from replay.jit import called, inline
 
 
@@ -173,24 +173,40 @@ def pin_present(m, base, wants, low, high):
         s = m[table + wants[i]]
         if s >= 0:
             m[s + ar.PIN] = m[ar.NOW]
-            m[s + ar.WANTED] = m[ar.EVENT]
+            if m[s + ar.STATE] != ar.RESIDENT:
+                m[s + ar.WANTED] = m[ar.EVENT]
 
 
 @inline
-def hits_first(m, wants, low, high, base, order):
-    """Present ids, then absent ones, each ascending (order ``id``), into ``order``; returns how many."""
-    table = m[ar.SLOT_OF] + base
-    n = np.int64(0)
+def claim_present(m, rows, layer, wants, low, high, base, slots, order, enter, claim):
+    """Pin and claim the present ids, ascending (order ``id``); the absent ones into ``order``; returns how many.
+
+    They are parted first, without a branch, so that reads of memory need not wait for each other. All are pinned
+    before the first is claimed: a claim may evict (``lirs:demote``).
+    """
+    m[ar.NOW] += 1
+    now, table = m[ar.NOW], m[ar.SLOT_OF] + base
+    present, absent = np.int64(0), np.int64(0)
     for i in range(low, high):
-        if m[table + wants[i]] >= 0:
-            order[n] = wants[i]
-            n += 1
-    if n < high - low:
-        for i in range(low, high):
-            if m[table + wants[i]] < 0:
-                order[n] = wants[i]
-                n += 1
-    return n
+        s = m[table + wants[i]]
+        slots[present], order[absent] = s, wants[i]
+        missing = np.int64(s < 0)
+        absent += missing
+        present += 1 - missing
+    for i in range(present):
+        m[slots[i] + ar.PIN] = now
+    claimed = np.int64(0)
+    for i in range(present):
+        s = slots[i]
+        if m[s + ar.STATE] == ar.RESIDENT:
+            note_use(m, s)
+            claim(m, m[s + ar.OF_PART], s)
+        else:
+            m[s + ar.WANTED] = m[ar.EVENT]
+            first_use(m, rows, s, layer, enter)
+            claimed += 1
+    count(m, layer, fr.HITS, present - claimed)
+    return absent
 
 
 @inline
@@ -243,14 +259,13 @@ def look(m, wants, low, high, base, got):
 
 @inline
 def begin(m, base, wants, low, high, next_use, later, look_ahead, stream):
-    """Step 1: tell look-ahead policies the next uses, count uses for ``stream``, pin what is present."""
+    """Tell look-ahead policies the next uses, count uses for ``stream``."""
     if stream != fr.STREAM_OFF:
         for i in range(low, high):
             m[m[ar.USES] + base + wants[i]] += 1
     if look_ahead:
         for i in range(low, high):
             foretell(m, base + wants[i], next_use, later, i)
-    pin_present(m, base, wants, low, high)
 
 
 @inline
@@ -283,11 +298,13 @@ def event(m, w, layer, settings, rates, events, router, work, out, enter, claim,
         out.looked[0] += occurrences
     else:
         look(m, wants, low, high, base, got)
-        if by_rows:
-            last_order(work, occurrences)
-        else:
-            hits_first(m, wants, low, high, base, order)
     count(m, layer, fr.LOOKUPS, lookups)
+    if sequential or by_rows:
+        pin_present(m, base, wants, low, high)
+        if not sequential:
+            last_order(work, occurrences)
+    else:
+        lookups = claim_present(m, rows, layer, wants, low, high, base, work.slots, order, enter, claim)
     lost = play(
         m, rows, layer, order, lookups, base, sequential, next_use, later, got, at, enter, claim, victim
     )

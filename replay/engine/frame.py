@@ -165,6 +165,7 @@ class Work(NamedTuple):
     resident: NDArray[np.uint8]
     taken: NDArray[np.uint8]
     wants: NDArray[np.int32]
+    slots: NDArray[np.int64]
     order: NDArray[np.int32]
     occurrence: NDArray[np.int32]
     predicted: NDArray[np.int32]
@@ -180,7 +181,7 @@ EVENTS = types.NamedTuple((_I64, _I64, _U8, _I64, _I32, _I64, _I32, _I64, _I64),
 GUESSES = types.NamedTuple((_I64, _I64, _I64, _I64, _I64, _I64, _I64, _I32, _F32), Guesses)
 SCORES = types.NamedTuple((_I64, _F32, _I64, _I32, _F32), Scores)
 OUTPUT = types.NamedTuple((_TABLE, _TABLE, _TABLE, _I64, _U8, _BITS, _F32, _I64), Output)
-WORK = types.NamedTuple((_I64, _I64, _I64, _F64, _U8, _U8, _I32, _I32, _I32, _I32, _I32, _I64), Work)
+WORK = types.NamedTuple((_I64, _I64, _I64, _F64, _U8, _U8, _I32, _I64, _I32, _I32, _I32, _I32, _I64), Work)
 
 START = types.int64(MEMORY, _I32, types.int64, types.int64, STEP_TYPE, STEP_TYPE)
 RUN = types.int64(

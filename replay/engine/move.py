@@ -37,14 +37,12 @@ def refund(m, p, key):
 @inline
 def find_victim(m, p, key, victim):
     """Evict a victim of a part; hot experts only when nothing else is (semantics 4). -1: none; or ``DECLINED``."""
+    s = victim(m, p, key)
     hot = m[ar.HOTNOW]
-    s = np.int64(-1)
-    for spared in range(1 if hot >= 0 else 0, -1, -1):
-        m[ar.HOTNOW] = hot if spared else -1
+    if s == -1 and hot >= 0:
+        m[ar.HOTNOW] = -1
         s = victim(m, p, key)
-        if s != -1:
-            break
-    m[ar.HOTNOW] = hot
+        m[ar.HOTNOW] = hot
     if s >= 0:
         old = m[s + ar.KEY]
         m[m[ar.SLOT_OF] + number_of(m, old)] = -1
@@ -161,21 +159,26 @@ def load(m, rows, number, layer, enter, victim):
     return s
 
 
-@inline
-def hit(m, rows, s, layer, enter, claim):
-    """Claim a present expert: an arena hit, or the first use of a read-ahead. Returns the outcome."""
-    p = m[s + ar.OF_PART]
-    if m[s + ar.STATE] == ar.RESIDENT:
-        note_use(m, s)
-        claim(m, p, s)
-        count(m, layer, fr.HITS, 1)
-        return 1
-    key = m[s + ar.KEY]
+@called
+def first_use(m, rows, s, layer, enter):
+    """Claim a read-ahead: its slot enters the eviction order."""
+    p, key = m[s + ar.OF_PART], m[s + ar.KEY]
     leave_speculation(m, p, s)
     publish(m, p, s, enter)
     count(m, layer, fr.PREFETCH_HITS, 1)
     count(m, layer, fr.CLAIMED_BYTES, bytes_of(m, key))
     log(m, rows, op.OP_CLAIM, number_of(m, key))
+
+
+@inline
+def hit(m, rows, s, layer, enter, claim):
+    """Claim a present expert: an arena hit, or the first use of a read-ahead. Returns the outcome."""
+    if m[s + ar.STATE] == ar.RESIDENT:
+        note_use(m, s)
+        claim(m, m[s + ar.OF_PART], s)
+        count(m, layer, fr.HITS, 1)
+        return 1
+    first_use(m, rows, s, layer, enter)
     return 2
 
 
@@ -214,10 +217,17 @@ def issue(m, rows, number, layer, victim):
     log(m, rows, op.OP_ISSUE, number)
 
 
-@called
+@inline
 def retire_layer(m, rows, layer, split):
     """Step 4: unwanted speculation of the layer goes to the new limbo generation, or is free at once."""
     lists = m[ar.SPEC_LISTS] + 2 * layer
+    if m[lists + ar.NEXT] != lists:
+        retire_list(m, rows, lists, split)
+
+
+@called
+def retire_list(m, rows, lists, split):
+    """Retire a layer's speculation, which stands in a list."""
     s = m[lists + ar.NEXT]
     while s != lists:
         after = m[s + ar.NEXT]
@@ -240,9 +250,16 @@ def retire_layer(m, rows, layer, split):
     m[ar.PEAK_LIMBO] = max(m[ar.PEAK_LIMBO], m[ar.LIMBO_SLOTS])
 
 
-@called
+@inline
 def turn_limbo(m):
     """After an event: free the old generation's slots that were not reclaimed; new becomes old."""
+    if m[ar.OLD_COUNT] + m[ar.NEW_COUNT] > 0:
+        turn_generations(m)
+
+
+@called
+def turn_generations(m):
+    """Free the old generation, make the new one old."""
     for i in range(m[ar.OLD_COUNT]):
         s = m[m[ar.OLD] + i]
         if m[s + ar.STATE] == ar.LIMBO and m[s + ar.GENERATION] == m[ar.OLD_GENERATION]:
