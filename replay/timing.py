@@ -131,7 +131,9 @@ def load_verify(path: str | Path) -> tuple[tuple[float, ...], float]:
         return isinstance(value, int | float) and not isinstance(value, bool)
 
     if not isinstance(cost, list) or not cost or not all(map(number, [*cost, fixed])):
-        raise InputError(f"{path}: expected a table [verify] with lines such as cost = [1.0, 1.02] and fixed = 0.0")
+        raise InputError(
+            f"{path}: expected a table [verify] with lines such as cost = [1.0, 1.02] and fixed = 0.0"
+        )
     return tuple(map(float, cost)), float(fixed)  # type: ignore[arg-type]
 
 

@@ -72,6 +72,50 @@ def test_every_commands_help_has_an_example(name: str, cli: Cli) -> None:
     assert "----" not in out and "Parameters" not in out
 
 
+def test_help_groups_commands_by_task(cli: Cli) -> None:
+    out = cli("--help").out
+    titles = [title for title, _ in replay.cli.GROUPS]
+    assert [line[:-1] for line in out.splitlines() if line[:-1] in titles] == titles
+    placed = [name for _, names in replay.cli.GROUPS for name in names]
+    assert len(placed) == len(set(placed))
+    assert (
+        out.index("\nReplay:")
+        < out.index("\n  compare ")
+        < out.index("\nRead a run:")
+        < out.index("\n  query ")
+    )
+    assert set(NAMES) - set(placed) <= {*replay.cli.HIDDEN, "schema"}, "give the new command its group"
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("com", ["compare"]),
+        ("compare --sc", ["--scope"]),
+        ("compare --scope ", ["global", "layer"]),
+        ("compare -p unpert1+lf", ["unpert1+lfu", "unpert1+lfuda"]),
+        ("compare -p unpert", ["unpert0", "unpert1"]),
+        ("compare --routes re", ["recorded", "rerouted"]),
+    ],
+)
+def test_a_shell_completes(typed: str, expected: list[str]) -> None:
+    words = f"replay {typed}"
+    asked = {
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+        "_REPLAY_COMPLETE": "complete_bash",
+    }
+    done = run("ignored", stdout=subprocess.PIPE, env={**os.environ, **asked})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert sorted(done.stdout.decode().split()) == expected
+
+
+def test_the_completion_script(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_REPLAY_COMPLETE", "source_bash")
+    code, out, err = cli("ignored")
+    assert (code, err) == (0, "") and "_REPLAY_COMPLETE=complete_bash" in out
+
+
 def test_commands_are_registered_once() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert all(module.startswith("replay.cli.") for _, module, _ in replay.cli.COMMANDS)

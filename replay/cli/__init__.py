@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from replay import __version__
 from replay.errors import ReplayError, nearest
@@ -48,6 +49,15 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 
 # commands of those who work on this program: they run, and no list shows them
 HIDDEN = frozenset({"gallery"})
+
+# what `replay --help` lists them under, by task; a command that is in no group is listed last
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Replay", ("compare", "curves", "drafts", "budget", "fit-clock", "policies")),
+    ("Read a run", ("report", "query", "diff")),
+    ("Check", ("info", "validate", "audit", "fidelity", "verdict")),
+    ("Make a trace", ("import", "record", "recover", "synth", "cut", "export")),
+)
+REST = "More"
 
 _SECTION = re.compile(r"^(Parameters|Returns|Raises|Examples|Notes|See Also)\n-+\n", re.MULTILINE)
 
@@ -91,6 +101,26 @@ def _root(
     """Replay recorded mixture-of-experts decode traces through caching and read-ahead policies."""
 
 
+class Grouped(TyperGroup):
+    """The root command, whose help lists commands by task."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write one section a group of ``GROUPS``, and one for what is in none."""
+        shown = {name: each for name, each in self.commands.items() if not each.hidden}
+        placed = {name for _, names in GROUPS for name in names}
+        groups = [*GROUPS, (REST, tuple(name for name in shown if name not in placed))]
+        widest = max(map(len, shown))
+        for title, names in groups:
+            rows = [
+                (name.ljust(widest), shown[name].get_short_help_str(formatter.width - 6 - widest))
+                for name in names
+                if name in shown
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
 def build() -> typer.Typer:
     """Build the application from ``COMMANDS``.
 
@@ -100,7 +130,7 @@ def build() -> typer.Typer:
         The application, every command registered.
     """
     app = typer.Typer(
-        add_completion=False,
+        cls=Grouped,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -163,6 +193,8 @@ def _guarded(action: Callable[[], Any]) -> int:
         return 0
     except typer.Exit as done:
         return done.exit_code
+    except SystemExit as done:  # of the shell completion
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
     except ReplayError as problem:
         return _fail(str(problem), problem.exit_code)
     except (KeyboardInterrupt, EOFError, typer.Abort):
@@ -185,7 +217,8 @@ def _guarded(action: Callable[[], Any]) -> int:
 
 def _invoke(arguments: list[str]) -> None:
     """Run the command that the arguments name; what ends it is the caller's to handle."""
-    command = typer.main.get_command(build())
+    command: Any = typer.main.get_command(build())
+    command._main_shell_completion({}, "replay")  # where a shell asks, by its variable: answers and exits
     try:
         with command.make_context("replay", arguments) as context:
             command.invoke(context)

@@ -15,11 +15,33 @@ if TYPE_CHECKING:
     from replay.timing import ClockParams
     from replay.trace import Trace
 
+
+def _one_of(*words: str) -> Callable[[str], list[str]]:
+    """Complete an option's value in a shell: those of some words that begin so."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+def _specs(incomplete: str) -> list[str]:
+    """Complete the last part of a policy spec."""
+    from replay.spec import names
+
+    before, plus, part = incomplete.rpartition("+")
+    return [f"{before}{plus}{name}" for name in names() if name.startswith(part)]
+
+
 TracePath = Annotated[Path, typer.Argument(metavar="TRACE", help="The trace's folder.")]
 Specs = Annotated[
     list[str] | None,
     typer.Option(
-        "-p", "--policy", metavar="SPEC", help="A policy such as unpert1:k=8+decode2q (repeatable)."
+        "-p",
+        "--policy",
+        metavar="SPEC",
+        help="A policy such as unpert1:k=8+decode2q (repeatable).",
+        autocompletion=_specs,
     ),
 ]
 PolicyFiles = Annotated[
@@ -46,18 +68,49 @@ Budget = Annotated[
         "--budget", metavar="FILE", help="Slots by layer, as `replay budget` writes; --scope layer."
     ),
 ]
-Scope = Annotated[str, typer.Option("--scope", help="One arena (global), or one a layer (layer).")]
+Scope = Annotated[
+    str,
+    typer.Option(
+        "--scope",
+        help="One arena (global), or one a layer (layer).",
+        autocompletion=_one_of("global", "layer"),
+    ),
+]
 Split = Annotated[
     bool, typer.Option("--split/--no-split", help="Unwanted speculation waits in limbo, or is freed at once.")
 ]
-Order = Annotated[str, typer.Option("--order", help="Inside an event: id, or rows (last occurrence).")]
+Order = Annotated[
+    str,
+    typer.Option(
+        "--order",
+        help="Inside an event: id, or rows (last occurrence).",
+        autocompletion=_one_of("id", "rows"),
+    ),
+]
 Cell = Annotated[
-    str, typer.Option("--cell", help="An event's experts together (atomic), or one by one (sequential).")
+    str,
+    typer.Option(
+        "--cell",
+        help="An event's experts together (atomic), or one by one (sequential).",
+        autocompletion=_one_of("atomic", "sequential"),
+    ),
 ]
 Start = Annotated[
-    str, typer.Option("--start", help="cold, recorded (first snapshots), or warm:N (N windows uncounted).")
+    str,
+    typer.Option(
+        "--start",
+        help="cold, recorded (first snapshots), or warm:N (N windows uncounted).",
+        autocompletion=_one_of("cold", "recorded", "warm:"),
+    ),
 ]
-Prefill = Annotated[str, typer.Option("--prefill", help="demand, stream (the engine's caps) or stream:CAP.")]
+Prefill = Annotated[
+    str,
+    typer.Option(
+        "--prefill",
+        help="demand, stream (the engine's caps) or stream:CAP.",
+        autocompletion=_one_of("demand", "stream"),
+    ),
+]
 PromptHot = Annotated[
     int | None,
     typer.Option("--prompt-hot", metavar="N", help="Spare the N most recent residents in prefill."),
@@ -68,6 +121,7 @@ RouteKinds = Annotated[
         "--routes",
         help="recorded, rerouted, predicted, cacheprior:0.2,2 (repeatable).",
         show_default="recorded",
+        autocompletion=_one_of("recorded", "rerouted", "predicted", "cacheprior:"),
     ),
 ]
 ClockFile = Annotated[
