@@ -21,6 +21,7 @@ from replay.play import Entry
 from replay.policy import lacking
 from replay.resolve import Resolved, identity, resolve
 from replay.semantics import Routes, Semantics
+from replay.sensitivity import Under
 from replay.spec import PolicySpec, declaration, parse_all
 from replay.timing import ClockParams
 from replay.trace import Trace
@@ -176,6 +177,8 @@ class Builder:
     semantics : Semantics
     clock : ClockParams or None
     keep_reads : bool
+    clocks : sequence of ClockParams
+        Further clocks over every main lane.
     """
 
     trace: Trace
@@ -183,6 +186,7 @@ class Builder:
     semantics: Semantics
     clock: ClockParams | None
     keep_reads: bool = False
+    clocks: Sequence[ClockParams] = ()
 
     def __post_init__(self) -> None:
         self.shape = Shape.of(self.trace)
@@ -222,5 +226,12 @@ class Builder:
             entry = Entry(lane, tally, clock, self.keep_reads and main)
             if main and routes.kind in ("rerouted", "cacheprior"):
                 entry.given_up = GivenUp(self.shape.layers, self.semantics.warm)
+            if main:
+                entry.others = [self._under(params, name) for params in self.clocks]
             self._shared[key] = entry
         return self._shared[key]
+
+    def _under(self, params: ClockParams, name: str) -> Under:
+        """One more clock over a lane, and its sums."""
+        clock = Clock(params, self.trace.sizes, split=self.semantics.split)
+        return Under(clock, Tally(name, self.shape.layers, self.semantics.warm, True, False))

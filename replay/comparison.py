@@ -26,6 +26,7 @@ from replay.recording import recorded_tally
 from replay.resolve import same_by_construction
 from replay.run import Run, command_line, versions
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
+from replay.sensitivity import sensitivity_frame
 from replay.spec import PolicySpec
 from replay.summary import summarise
 from replay.timing import ClockParams
@@ -44,6 +45,7 @@ def compare(
     routes: Sequence[Routes] = (RECORDED_ROUTES,),
     grid: Sequence[float] = DEFAULT_GRID,
     clock: ClockParams | None = None,
+    clock_grid: Sequence[ClockParams] = (),
     baseline: str | None = None,
     skip: bool = False,
     reads: bool = False,
@@ -71,6 +73,8 @@ def compare(
         Capacities of ``curves``, as factors of the bound; empty: no curves.
     clock : ClockParams, optional
         Disk and compute; without one the columns of time are null.
+    clock_grid : sequence of ClockParams
+        Further clocks over the same replays: what the table ``sensitivity`` holds (needs a clock).
     baseline : str, optional
         Spec that changes are against; the first one.
     skip : bool
@@ -105,7 +109,7 @@ def compare(
         raise InputError("--budget gives every layer its slots; add --scope layer")
     chosen, left = choose(trace, policies, routes, bound, skip)
     base = _baseline([spec for spec, _ in chosen], baseline)
-    builder = Builder(trace, bound, semantics, clock, reads)
+    builder = Builder(trace, bound, semantics, clock, reads, clock_grid if clock else ())
     found = [builder.candidate(spec, kind, grid) for spec, kind in chosen]
     parting = Parting(builder, found, routes, part)
     entries = {id(e): e for c in found for e in (c.entry, *(p.entry for p in c.points))}
@@ -152,7 +156,8 @@ def compare(
     }
     if trace.has("drafts"):
         info["drafts"] = _drafts(trace, [c.policy.spec for c in found])
-    return Run(layers, windows, curves, every, summary, info, kept)
+    moved = sensitivity_frame(found, semantics.warm) if builder.clocks else None
+    return Run(layers, windows, curves, every, summary, info, kept, moved)
 
 
 def _same(found: Sequence[Candidate], routes: Routes, top_k: int) -> list[list[str]]:

@@ -20,6 +20,7 @@ from replay.fate import Reads
 from replay.lane import Lane, combine
 from replay.ledger import Tally
 from replay.lookahead import Future
+from replay.sensitivity import Under
 from replay.trace import Trace
 from replay.training import teach
 
@@ -43,6 +44,8 @@ class Entry:
         Reads of each chunk, where they are kept.
     given_up : GivenUp or None
         Softmax mass that rerouted picks give up, where it is kept.
+    others : list of Under
+        Further clocks over the same event log.
     """
 
     lane: Lane
@@ -51,6 +54,7 @@ class Entry:
     keep_reads: bool = False
     reads: list[Reads] = field(default_factory=list)
     given_up: GivenUp | None = None
+    others: list[Under] = field(default_factory=list)
 
     def step(self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None) -> None:
         """Play a chunk, clock it, add it up."""
@@ -58,14 +62,17 @@ class Entry:
         if out is None:
             return
         account = None
+        first, last = prepared.first_window, prepared.first_window + len(prepared.prefill)
+        for each in self.others:
+            more = each.clock.step(out.log, first, last, timing)
+            each.tally.add(first, prepared.prefill, out.counts, out.peaks, more)
         if self.clock is not None:
-            first, last = prepared.first_window, prepared.first_window + len(prepared.prefill)
             account = self.clock.step(out.log, first, last, timing, reads=self.keep_reads)
             if account.reads is not None:
                 self.reads.append(account.reads)
-        self.tally.add(prepared.first_window, prepared.prefill, out.counts, out.peaks, account)
+        self.tally.add(first, prepared.prefill, out.counts, out.peaks, account)
         if self.given_up is not None:
-            self.given_up.add(prepared.first_window, prepared.chunk.row_start, prepared.prefill, out.given_up)
+            self.given_up.add(first, prepared.chunk.row_start, prepared.prefill, out.given_up)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from replay.errors import InputError
 from replay.trace.staging import staged_folder
 
 RUN_FILE = "run.json"
-TABLES = ("layers", "windows", "curves", "reads", "routes")
+TABLES = ("layers", "windows", "curves", "reads", "routes", "sensitivity")
 
 
 @dataclass(repr=False)
@@ -33,6 +33,8 @@ class Run:
         Hits over capacities; every read. None where they were not asked for.
     routes : polars.DataFrame or None
         How far new routes leave the recorded ones, by layer; None under recorded routes only.
+    sensitivity : polars.DataFrame or None
+        The fates under other clocks; None where no grid of clocks was asked for.
     summary : list of dict
         One row a policy and routes: totals (integers) and figures per token.
     info : dict
@@ -46,6 +48,7 @@ class Run:
     summary: list[dict[str, Any]]
     info: dict[str, Any] = field(default_factory=dict)
     routes: pl.DataFrame | None = None
+    sensitivity: pl.DataFrame | None = None
 
     @property
     def warnings(self) -> list[str]:
@@ -152,7 +155,7 @@ def load(path: str | Path) -> Run:
             raise InputError(f"{folder}: {name}.parquet is missing; make the run again")
     return Run(
         frames["layers"], frames["windows"], frames.get("curves"), frames.get("reads"), summary, info,
-        frames.get("routes"),
+        frames.get("routes"), frames.get("sensitivity"),
     )  # fmt: skip
 
 

@@ -327,6 +327,20 @@ _FATES = (
     ),
 )
 
+_CLOCK = {
+    "workers": ("int64", "pieces that run at once"),
+    "reserved": ("int64", "workers that read-ahead leaves free"),
+    "pieces": ("int64", "pieces of one read"),
+    "latency_us": ("float64", "a piece's latency"),
+    "stream_gbps": ("float64", "rate of one piece, decimal GB/s"),
+    "device_gbps": ("float64", "rate of all pieces together, decimal GB/s"),
+    "pre_us": ("float64", "compute before an event asks"),
+    "post_us": ("float64", "compute after its reads are there"),
+}
+_MOVING = (
+    *("issued", "timely", "late", "cancelled", "partial", "unused", "late_exposed_bytes", "cancelled_bytes"),
+    *("unused_bytes", "disk_bytes", "wait_us", "limbo_wait_us"),
+)
 _AGREEMENT = tuple(
     Column(name, "int64", doc + "; null under recorded routes", nullable=True)
     for name, doc in (
@@ -407,6 +421,22 @@ RESULT: dict[str, Table] = {
                     nullable=True,
                 ),
                 Column("given_up_p99_ratio", "float64", "its 99th percentile, to 0.0001", nullable=True),
+            ),
+        ),
+        Table(
+            "sensitivity",
+            "What became of a policy's read-ahead in decode windows under one clock of a grid.",
+            ("policy", "routes", *_CLOCK),
+            (
+                _POLICY,
+                _ROUTES,
+                *(Column(name, type, f"{doc} of the clock") for name, (type, doc) in _CLOCK.items()),
+                Column("tokens", "int64", "committed tokens"),
+                *(
+                    Column(each.name, each.type, each.doc.removesuffix("; null without a clock"))
+                    for each in (*_COUNTERS, *_FATES)
+                    if each.name in _MOVING
+                ),
             ),
         ),
         Table(

@@ -23,6 +23,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "runs",
         (
+            "sensitivity",
             "play",
             "curve",
             "recorded",

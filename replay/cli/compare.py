@@ -39,6 +39,7 @@ def compare(
         bool, typer.Option("--no-curves", help="No curves: only the bound is replayed.")
     ] = False,
     clock: flags.ClockFile = None,
+    clock_grid: flags.ClockGrid = None,
     no_clock: flags.NoClock = False,
     reads: Annotated[
         bool, typer.Option("--reads", help="Write every read of every policy (reads.parquet).")
@@ -77,6 +78,7 @@ def compare(
         raise InputError("--reads: needs a clock and --out; leave out --no-clock, give --out DIR")
     opened = open_trace(trace)
     params = flags.clock_of(opened, clock, no_clock)
+    clocks = flags.clocks_of(clock_grid, params)
     if out is not None:
         from replay.run import RUN_FILE
         from replay.trace.staging import refuse_taken
@@ -85,8 +87,8 @@ def compare(
     with flags.progress(len(opened.windows), quiet) as progress:
         run = run_compare(
             opened, texts, slots=slots, bytes=bytes, budget=budget, semantics=semantics, routes=kinds, grid=factors,
-            clock=params, baseline=baseline, skip=skip, reads=reads, part=routes is None, threads=threads,
-            progress=progress,
+            clock=params, clock_grid=clocks, baseline=baseline, skip=skip, reads=reads, part=routes is None,
+            threads=threads, progress=progress,
         )  # fmt: skip
     if out is not None:
         from replay.report import write_run
@@ -115,6 +117,9 @@ def _print(run: "Run", trace: "Trace", out: Any, quiet: bool) -> None:
     typer.echo("")
     if any(row["picks_made"] for row in run.summary):
         typer.echo(aligned(*_agreement(run)))
+        typer.echo("")
+    if run.sensitivity is not None:
+        typer.echo(aligned(*_moves(run)))
         typer.echo("")
     typer.echo(_worst(run))
     if not quiet:
@@ -223,6 +228,34 @@ def _most_changed(run: "Run", row: dict[str, Any]) -> str:
     changed = by_layer.with_columns(changed=1 - pl.col("picks_kept") / pl.col("picks_made"))
     worst = changed.sort(["changed", "layer"], descending=[True, False]).row(0, named=True)
     return f"layer {worst['layer']} ({worst['changed']:.1%})"
+
+
+def _moves(run: "Run") -> tuple[list[str], list[list[Any]]]:
+    """One line a policy: how far the fates of its reads, and its waits, move over the grid of clocks."""
+    from replay.sensitivity import FATES, moves
+
+    assert run.sensitivity is not None
+    found = moves(run.sensitivity)
+    clocks = len(run.sensitivity) // max(len(found), 1)
+    several = len({each.routes for each in found}) > 1
+    rows = []
+    for each in found:
+        shares = [
+            None if ends is None else f"{ends[0]:.0%} to {ends[1]:.0%}" for ends in map(each.shares.get, FATES)
+        ]
+        wait = each.wait_us_per_token
+        rows.append(
+            [
+                each.policy,
+                *([each.routes] if several else []),
+                *shares,
+                None if wait is None else f"{wait[0]:,.0f} to {wait[1]:,.0f}",
+                f"{each.least} of {clocks}",
+                ", ".join(each.moving) or "none",
+            ]
+        )
+    headers = ["policy", *(["routes"] if several else []), *FATES, "wait us/tok", "least wait", "moving"]
+    return headers, rows
 
 
 def _fixed(value: float | None, digits: int) -> str | None:

@@ -128,6 +128,14 @@ ClockFile = Annotated[
     Path | None,
     typer.Option("--clock", metavar="FILE", help="Clock and disk parameters (TOML); see the README."),
 ]
+ClockGrid = Annotated[
+    str | None,
+    typer.Option(
+        "--clock-grid",
+        metavar="auto|NAME=V/V,..",
+        help="Which fates move with the clock: rate=0.5/1/2,latency_us=80/800, or auto.",
+    ),
+]
 NoClock = Annotated[bool, typer.Option("--no-clock", help="Residency only: columns of time stay null.")]
 Skip = Annotated[bool, typer.Option("--skip", help="Leave out policies that cannot run, and say so.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what --out names, once the new run is whole.")]
@@ -173,6 +181,17 @@ def clock_of(trace: "Trace", file: Path | None, no_clock: bool) -> "ClockParams 
             raise InputError("--clock and --no-clock are both given; give one")
         return None
     return load_clock(file, trace.meta.io)
+
+
+def clocks_of(grid: str | None, clock: "ClockParams | None") -> "list[ClockParams]":
+    """The further clocks that ``--clock-grid`` asks for."""
+    from replay.sensitivity import parse_grid
+
+    if grid is None:
+        return []
+    if clock is None:
+        raise InputError("--clock-grid and --no-clock are both given; give one")
+    return parse_grid(grid, clock)
 
 
 def grid_of(text: str) -> tuple[float, ...]:
