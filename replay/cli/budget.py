@@ -51,7 +51,7 @@ def budget(
 
     Examples
     --------
-    replay budget traces/e64-spec --slots 25% --train 0-5 --score 6-11 --phase decode
+    replay budget traces/e64-spec --slots 50% --train 0-5 --score 6-11 --phase decode
     replay budget TRACE --slots 4326 --train 0-9 --score 10-15 -p unpert1+decode2q --figure wait --out budget
     replay compare TRACE --scope layer --budget budget/transfer.toml
     """
