@@ -254,6 +254,7 @@ REFUSALS = (
     ("no key", '{"layer": 1}\n', "line 1: expected layer and experts (or expert_ids), found layer"),
     ("other slots", events().replace('"slots": [-1, 7]', '"slots": [7]', 1), "expected as many slots as experts"),
     ("other picks", events().replace('"n_expert_used": 2', '"n_expert_used": 1', 1), "expected 1 picks of 3 tokens"),
+    ("lists and numbers", events(flat=False).replace("[1, 2]", "1", 1), "expected 3 lists of one length in experts"),
     ("no layer", events().replace('"layer": 1', '"layer": null', 1), "expected a whole number in layer, found 'None'"),
     ("more tokens", events(({0: [[0, 1]], 1: [[0, 1], [1, 2]]},)), "line 2: expected at most the 1 tokens"),
     ("huge", struct.pack("<3i", 0, 2**20, 2**16), "1048576 tokens of 65536 picks are more than 67108864"),

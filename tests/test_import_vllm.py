@@ -225,9 +225,10 @@ def test_files_refused(tmp_path: Path) -> None:
     path.write_bytes(whole.replace(b"(6, 4, 3), }" + b" " * 20, b"(99999999999, 99999, 999), }" + b" " * 4))
     with pytest.raises(InputError, match="65536 layers and picks|bytes a row|cut short"):
         convert("vllm", path)
-    path.write_bytes(b"\x93NUMPY")
-    with pytest.raises(InputError, match="expected an npy header"):
-        convert("vllm", path)
+    for head in (b"\x93NUMPY", whole[:40], whole.replace(b"(6, 4, 3)", b"(6, 4, (")):
+        path.write_bytes(head)
+        with pytest.raises(InputError, match="expected an npy header"):
+            convert("vllm", path)
     path.write_bytes(b"PK\3\4 no archive")
     with pytest.raises(InputError, match="damaged"):
         convert("vllm", path)

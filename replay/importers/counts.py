@@ -159,7 +159,7 @@ def _of_usage(path: Path) -> Counts:
                 raise InputError(
                     f"{path}: expected 1 to {IDS} layers and experts, found {layers} and {experts}"
                 )
-            data = file.read(4 * layers * experts)
+            data = file.read(min(4 * layers * experts, path.stat().st_size))
             if len(data) < 4 * layers * experts:
                 raise InputError(f"{path}: the file is cut short; copy it again")
             table = np.frombuffer(data, "<u4").reshape(layers, experts).astype(np.int64)

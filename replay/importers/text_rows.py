@@ -7,6 +7,7 @@ line is wrong and why.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from csv import Error as CsvError
 from csv import reader
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,7 +235,10 @@ class TextRows:
     ) -> InputError:
         """Find the line that Arrow could not read."""
         for line, at in zip(lines, number.tolist(), strict=True):
-            values = next(reader([line.decode("utf-8", "replace").strip()]), [])
+            try:
+                values = next(reader([line.decode("utf-8", "replace").strip()]), [])
+            except CsvError as trouble:
+                return self.wrong(at, f"not a line of CSV: {trouble}")
             if len(values) != len(self.columns):
                 return self.wrong(at, f"expected {len(self.columns)} values, found {len(values)}")
             for name, kind in types.items():

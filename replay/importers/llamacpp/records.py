@@ -71,6 +71,7 @@ class BinaryLog(EventLog):
 
     def events(self) -> Iterator[Event]:
         """Read the records."""
+        size = self.path.stat().st_size
         with self.path.open("rb") as file:
             number = 0
             while head := file.read(12):
@@ -78,7 +79,7 @@ class BinaryLog(EventLog):
                 if len(head) == 12:
                     layer, tokens, width = np.frombuffer(head, "<i4").tolist()
                     self.check_shape(number, layer, tokens, width)
-                    body = file.read(4 * tokens * width)
+                    body = file.read(min(4 * tokens * width, size))
                 if len(head) < 12 or len(body) < 4 * tokens * width:
                     self.read += 1
                     self.removed[CUT] = 1
@@ -131,7 +132,8 @@ class JsonLog(EventLog):
         tokens = self._whole(line, value, "n_tokens") if "n_tokens" in value else len(items) if nested else 1
         self.check_shape(line, layer, tokens, width)
         ids = self._flat(line, items, names[0])
-        if nested and (len(items) != tokens or len({len(each) for each in items}) > 1):
+        widths = {len(each) if isinstance(each, list) else -1 for each in items} if nested else set()
+        if nested and (len(items) != tokens or len(widths) > 1):
             raise self.wrong(line, f"expected {tokens} lists of one length in {names[0]}, found others")
         slots = None
         for name in ("slots", "slot_ids"):

@@ -75,7 +75,7 @@ class ParquetRows(Rows):
             for batch in open_parquet(self.path).iter_batches(ROWS, columns=names, use_threads=False):
                 yield self._frame(batch, np.arange(at, at + batch.num_rows), columns)
                 at += batch.num_rows
-        except (pa.ArrowException, OSError) as problem:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
             raise InputError(f"{self.path}: damaged near row {at}: {brief(problem)}; copy it again") from None
 
     def _frame(self, batch: pa.RecordBatch, line: np.ndarray, columns: dict[str, Column]) -> Frame:
