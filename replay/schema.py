@@ -440,6 +440,23 @@ RESULT: dict[str, Table] = {
             ),
         ),
         Table(
+            "draft_sweep",
+            "What one draft retention policy of a sweep (`replay drafts --sweep`) keeps, commits and costs.",
+            ("family", "policy"),
+            (
+                Column("family", "string", "flat, cumulative, schedule, or flat and cumulative"),
+                Column("policy", "string", "the retention parts of a spec"),
+                Column("first", "float64", "floor; floor of the product; threshold of the first draft; floor"),
+                Column("second", "float64", "threshold of later drafts; floor of the product", nullable=True),
+                Column("rounds", "int64", "rounds with drafts"),
+                Column("kept", "int64", "drafts kept"),
+                Column("committed", "int64", "tokens committed"),
+                Column("cost", "float64", "sum of the rounds' costs"),
+                Column("tokens_per_cost", "float64", "committed / cost"),
+                Column("expert_bytes", "int64", "bytes of the experts that the kept rows want, each once an event"),
+            ),
+        ),
+        Table(
             "reads",
             "Every read of every policy, in the trace's own layout.",
             ("policy", "routes", "window", "layer", "expert", "kind"),

@@ -6,14 +6,15 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from replay.cli import flags
 from replay.errors import InputError
 
 if TYPE_CHECKING:
-    from replay.retain import Account, Cost, Retention
+    from replay.retain import Account, Cost, Retention, Sweep
 
 _SETTING = re.compile(r"STRATA_\w+=")
 _SETTING_GAP = re.compile(r"\s+(?=STRATA_\w+=)")  # a schedule may hold blanks: only these end a value
@@ -71,6 +72,13 @@ def drafts(
     grid: Annotated[
         bool, typer.Option("--grid", help="No trace: 1,000 synthetic triples, acceptance = confidence.")
     ] = False,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Every floor and schedule; the best of each family, held out.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write the sweep's table and heat map here.")
+    ] = None,
+    force: flags.Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes on stderr.")] = False,
 ) -> None:
@@ -78,12 +86,14 @@ def drafts(
 
     One row a policy: each floor and schedule, each cumulative floor, and each pair of the two; without any,
     the four of the synthetic table. A trace adds what was recorded; the last rows are the offline optimum,
-    where acceptance is the confidence and (of a trace) in hindsight.
+    where acceptance is the confidence and (of a trace) in hindsight. A trace also tells what drafts are worth by an
+    acceptance curve that other sessions calibrated.
 
     Examples
     --------
     replay drafts --grid
     replay drafts TRACE --schedule 0.10,0.35,0.55 --min-cum-p 0.2 --cost 1,1.02,1.25,1.60 --fixed 0.15
+    replay drafts TRACE --sweep --clock clock.toml --out sweep
     replay drafts TRACE --env STRATA_METAL_SPEC_MIN_P_SCHEDULE=0.10,0.35,0.55
     """
     from replay import retain
@@ -101,8 +111,14 @@ def drafts(
     figures = ",".join(f"{each:g}" for each in prices.verify)
     priced = f"cost: V {figures}, fixed {prices.fixed:g}, draft step {draft_step:g}"
     report["notes"] = [f"{priced}; expected: R_k where acceptance = confidence"]
-    accounts = retain.grid(policies, prices) if grid else _replay(paths[0], policies, prices, report)
-    _show(accounts, report, as_json, quiet)
+    if (sweep and grid) or (out is not None and not sweep):
+        raise InputError("drafts: --sweep needs a TRACE, and --out needs --sweep")
+    lines: list[str] = []
+    if grid:
+        accounts = retain.grid(policies, prices)
+    else:
+        accounts = _replay(paths[0], policies, prices, report, lines, _Swept(sweep, out, force))
+    _show(accounts, report, lines, as_json, quiet)
 
 
 def _split(arguments: Sequence[str], env: bool) -> tuple[list[str], dict[str, str]]:
@@ -174,20 +190,61 @@ def _figures(text: str) -> tuple[float, ...]:
         ) from None
 
 
+class _Swept(NamedTuple):
+    """Whether a sweep is asked for, and where its files go."""
+
+    asked: bool
+    out: Path | None
+    force: bool
+
+
 def _replay(
-    path: str, policies: "Sequence[Retention]", cost: "Cost", report: dict[str, Any]
+    path: str,
+    policies: "Sequence[Retention]",
+    cost: "Cost",
+    report: dict[str, Any],
+    lines: list[str],
+    swept: _Swept,
 ) -> "list[Account]":
-    """Account for what was recorded, the policies and the optima on a trace."""
+    """Account for what was recorded, the policies and the optima on a trace, and for what drafts are worth."""
     from replay import retain
+    from replay.cli.economy import economy_lines, sweep_lines
     from replay.trace import open_trace
 
-    found = retain.survey(open_trace(path), policies, cost)
+    trace = open_trace(path)
+    data = retain.read_recorded(trace)
+    found = retain.survey(trace, policies, cost, data=data)
     report["recorded"] = found.recorded.name if found.recorded else None
     report["notes"] += found.notes
+    if len(data.rounds.window):
+        worth = retain.economy(trace, data, policies or retain.default_policies(), cost)
+        report["economy"] = worth.as_dict()
+        lines += ["", *economy_lines(worth)]
+        if swept.asked:
+            points = retain.sweep(trace, data, cost)
+            report["sweep"] = points.as_dict()
+            lines += ["", *sweep_lines(points)]
+            if swept.out is not None:
+                _write(points, report, swept.out, swept.force)
     return found.accounts
 
 
-def _show(accounts: "Sequence[Account]", report: dict[str, Any], as_json: bool, quiet: bool) -> None:
+def _write(points: "Sweep", report: dict[str, Any], out: Path, force: bool) -> None:
+    """Write the sweep's table, its heat map and the report into a folder."""
+    from replay.plot import save
+    from replay.plot.draft_sweep import plot_draft_sweep
+    from replay.trace.staging import staged_folder
+
+    with staged_folder(out, "drafts.json", force) as folder:
+        table = points.frame()
+        table.write_parquet(folder / "draft_sweep.parquet", compression="zstd")
+        save(plot_draft_sweep(table), folder / "draft_sweep.svg")
+        (folder / "drafts.json").write_text(json.dumps(report, indent=1, allow_nan=False) + "\n")
+
+
+def _show(
+    accounts: "Sequence[Account]", report: dict[str, Any], lines: list[str], as_json: bool, quiet: bool
+) -> None:
     """Print the result on stdout and the notes on stderr."""
     from dataclasses import asdict
 
@@ -200,6 +257,8 @@ def _show(accounts: "Sequence[Account]", report: dict[str, Any], as_json: bool, 
         typer.echo(aligned(SUMMARY, [_summary(each) for each in accounts]))
         typer.echo()
         typer.echo(aligned(STEPS, [line for each in accounts for line in _steps(each)]))
+        for line in lines:
+            typer.echo(line)
     if not quiet:
         for note in report["notes"]:
             typer.echo(f"replay: note: {note}", err=True)

@@ -61,7 +61,8 @@ def default_policies() -> list[Retention]:
 
 
 def survey(
-    trace: "Trace", policies: Sequence[Retention] = (), cost: Cost = DEFAULT_COST, *, skip: bool = False
+    trace: "Trace", policies: Sequence[Retention] = (), cost: Cost = DEFAULT_COST, *, skip: bool = False,
+    data: Recorded | None = None,
 ) -> Survey:
     """Account for what was recorded, for policies and for the optima.
 
@@ -75,6 +76,8 @@ def survey(
         The cost model.
     skip : bool, optional
         Leave out a policy that is looser than what was recorded, and say so.
+    data : Recorded, optional
+        The trace's rounds, where they have been read already.
 
     Returns
     -------
@@ -86,7 +89,7 @@ def survey(
         No table ``drafts``, or a policy is looser than what was recorded.
     """
     recorded = recorded_retention(trace.meta.policy, trace.meta.engine)
-    data = read_recorded(trace)
+    data = read_recorded(trace) if data is None else data
     rounds, rows, left = data.rounds, [], []
     chosen = policies or default_policies()
     for policy in dict.fromkeys((Retention(), *chosen)):
