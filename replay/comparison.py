@@ -118,7 +118,7 @@ def compare(
     found = _finished(found, skip, left)
     rows: list[Row] = [*found, *_recording(trace, found[0].tokens, semantics.warm, clock)]
     layers = pl.concat([layers_frame(r.text, r.routes, r.tally) for r in rows])
-    windows = pl.concat([windows_frame(r.text, r.routes, r.tally, trace.windows) for r in rows])
+    windows = pl.concat([windows_frame(r.text, r.routes, r.tally, trace.windows, r.tokens) for r in rows])
     curves = pl.concat([curves_frame(c.text, c.routes, c.points) for c in found]) if grid else None
     every = None
     if reads:

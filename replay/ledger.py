@@ -216,8 +216,10 @@ def layers_frame(policy: str, routes: str, tally: Tally) -> pl.DataFrame:
     return _frame(_hide(columns, tally.unknown), ("policy", "routes", "phase"))
 
 
-def windows_frame(policy: str, routes: str, tally: Tally, windows: Any) -> pl.DataFrame:
-    """Rows of ``windows.parquet`` of one policy; ``windows`` is the trace's (sessions, phases, domains)."""
+def windows_frame(
+    policy: str, routes: str, tally: Tally, windows: Any, tokens: NDArray[np.int64]
+) -> pl.DataFrame:
+    """Rows of ``windows.parquet`` of one policy; ``windows`` is the trace's, ``tokens`` what each commits."""
     sums = tally.by_window()
     number = sums.get("window", np.empty(0, np.int64))
     rows = len(number)
@@ -229,6 +231,7 @@ def windows_frame(policy: str, routes: str, tally: Tally, windows: Any) -> pl.Da
         "phase": np.where(windows.prefill[number], "prefill", "decode").tolist(),
         "domain": [windows.domain[i] for i in number] if windows.domain is not None else [None] * rows,
         "rows": windows.rows[number],
+        "tokens": tokens[number],
     }
     for each in (*_counters_in_order(), "peak_speculative", "peak_limbo"):
         columns[each] = sums.get(each, number)

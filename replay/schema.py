@@ -371,6 +371,7 @@ RESULT: dict[str, Table] = {
                 _PHASE,
                 Column("domain", "string", "the trace's domain; null where it has none", nullable=True),
                 Column("rows", "int64", "rows of the window"),
+                Column("tokens", "int64", "tokens that it commits: what per token divides by; 0 in prefill"),
                 *_COUNTERS,
                 Column("peak_speculative", "int64", "most speculative slots at any moment of the window"),
                 Column("peak_limbo", "int64", "most limbo slots at any moment of the window"),

@@ -121,6 +121,7 @@ def made_run(
                         "phase": phase.tolist(),
                         "domain": [domains[i * 2 // windows % len(domains)] for i in range(windows)],
                         "rows": zero + 1,
+                        "tokens": (phase == "decode").astype(np.int64),
                         "peak_speculative": zero,
                         "peak_limbo": zero,
                         "total_us": by_window["wait_us"],

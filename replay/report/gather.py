@@ -13,6 +13,8 @@ from replay.report.capacity import capacity_grid
 from replay.report.draft import draft_grid, step_grid
 from replay.report.figure import Cell, Grid, Head, Row
 from replay.report.layers import in_words, layer_grid
+from replay.report.pairing import differences
+from replay.report.pairing import in_words as in_brackets
 from replay.report.picture import Picture, draw
 from replay.report.policies import fate_grid, policy_grid, prefill_grid, routes_grid
 from replay.report.prepared import prepare
@@ -37,6 +39,8 @@ class Report:
         How far to trust it.
     clock : str
         The clock's parameters, or that there was none.
+    pairing : str
+        What the brackets of the policy table are; empty without any.
     policies, fates, layers, resolved, hashes : Grid
     capacity, domains, prefill, picks, drafts, steps : Grid or None
     draft_notes : list of str
@@ -56,6 +60,7 @@ class Report:
     warnings: list[str]
     left_out: list[str]
     clock: str
+    pairing: str
     policies: Grid
     fates: Grid
     layers: Grid
@@ -79,6 +84,7 @@ def gather(run: Run) -> Report:
     """Make a report's content from a run's tables and info."""
     subject = Subject(run)
     prepared = prepare(subject)
+    paired = differences(subject)
     info, trace = run.info, _trace(run)
     survey = prepared.drafts
     return Report(
@@ -91,7 +97,8 @@ def gather(run: Run) -> Report:
         warnings=[sentence(each) for each in run.warnings],
         left_out=[sentence(each) for each in (*info.get("left_out", ()), *info.get("notes", ()))],
         clock=trust.clock_text(subject),
-        policies=policy_grid(subject),
+        policies=policy_grid(subject, paired),
+        pairing=in_brackets(subject, paired),
         fates=fate_grid(subject, prepared.fates),
         layers=layer_grid(subject, prepared.layers),
         resolved=_resolved(subject),

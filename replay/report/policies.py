@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from replay.report.figure import Figure, Grid, Head, grid
+from replay.report.pairing import Differences
 from replay.report.subject import Subject
 from replay.report.wording import change, count, decimals, megabytes, milliseconds, percent
 
@@ -33,20 +34,24 @@ def _share(part: str, *whole: str) -> Callable[[Row], float | None]:
     return of
 
 
-def _against(subject: Subject, name: str) -> Callable[[Row], str]:
-    """The relative change of a figure against the baseline under the same routes, in words."""
+def _against(
+    subject: Subject, name: str, show: Callable[[float], str], paired: Differences
+) -> Callable[[Row], str]:
+    """The relative change of a figure against the baseline under the same routes, and its paired interval."""
 
     def of(row: Row) -> str:
         base = subject.base_of(row)
         if base is None or row is base or row.get(name) is None or not base.get(name):
             return ""
-        return change(row[name] / base[name] - 1)
+        text = change(row[name] / base[name] - 1)
+        interval = paired.get((subject.name(row["policy"], row["routes"]), name))
+        return text if interval is None else f"{text} [{show(interval.low)}, {show(interval.high)}]"
 
     return of
 
 
-def policy_figures(subject: Subject) -> list[Figure]:
-    """The columns of the policy table, in its order.
+def policy_figures(subject: Subject, paired: Differences) -> list[Figure]:
+    """The columns of the policy table, in its order; beside a change its interval, where ``paired`` has one.
 
     The first three answer "who misses least, who reads least, who waits least"; the rest says why.
     """
@@ -56,7 +61,8 @@ def policy_figures(subject: Subject) -> list[Figure]:
     )
 
     def first(name: str, text: str, unit: str, doc: str, show: Callable[[float], str]) -> Figure:
-        return Figure(Head(text, unit, f"{doc}; {versus}"), _key(name), show, "low", _against(subject, name))
+        aside = _against(subject, name, show, paired)
+        return Figure(Head(text, unit, f"{doc}; {versus}"), _key(name), show, "low", aside)
 
     def ratio(name: str, text: str, unit: str, doc: str, better: str = "") -> Figure:
         return Figure(Head(text, unit, doc), _key(name), percent, better)
@@ -82,9 +88,9 @@ def policy_figures(subject: Subject) -> list[Figure]:
     ]
 
 
-def policy_grid(subject: Subject) -> Grid:
+def policy_grid(subject: Subject, paired: Differences) -> Grid:
     """The policy table."""
-    return _of_series(subject, "Policies, decode windows", policy_figures(subject))
+    return _of_series(subject, "Policies, decode windows", policy_figures(subject, paired))
 
 
 def _of_series(
