@@ -17,7 +17,7 @@ TABLES: dict[Level, tuple[str, ...]] = {
     "layer": ("summary", "layers", "curves", "routes"),
     "window": ("summary", "layers", "curves", "routes", "windows"),
 }
-"""The tables that each level compares; ``reads`` are never."""
+"""The tables that each level compares; ``reads`` and ``sensitivity`` are never."""
 
 SETTINGS = (
     "bound",

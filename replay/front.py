@@ -14,10 +14,12 @@ from typing import Any
 
 from replay import comparison, run
 from replay.curve import DEFAULT_GRID
+from replay.errors import InputError
 from replay.evict.own import add_files
 from replay.play import Progress
 from replay.report import write_run
 from replay.semantics import routes_of, semantics_of
+from replay.sensitivity import parse_grid
 from replay.spec import names
 from replay.timing import ClockParams, load_clock
 from replay.trace import Trace, open_trace
@@ -91,6 +93,7 @@ def compare(
     routes: str | Sequence[str] | None = None,
     grid: Sequence[float] | None = DEFAULT_GRID,
     clock: Clock = None,
+    clock_grid: str | None = None,
     baseline: str | None = None,
     policy_file: Location | Sequence[Location] = (),
     skip: bool = False,
@@ -126,6 +129,8 @@ def compare(
         Capacities of ``curves``, as factors of the bound; None or empty: no curves.
     clock : mapping, path, ClockParams or bool, optional
         Parameters by name, or a TOML file of them, over those of the trace and the defaults; False: no clock.
+    clock_grid : str, optional
+        Further clocks over the same replays: ``"rate=0.5/1/2,latency_us=80/800"`` or ``"auto"``.
     baseline : str, optional
         Spec that changes are against; the first one.
     policy_file : path or sequence of path
@@ -153,6 +158,9 @@ def compare(
     """
     given = {name: value for name, value in locals().items() if name != "progress"}
     opened = trace if isinstance(trace, Trace) else open_trace(trace)
+    params = _clock(clock, opened)
+    if clock_grid is not None and params is None:
+        raise InputError("clock_grid: needs a clock; leave out clock=False")
     files = [policy_file] if isinstance(policy_file, str | os.PathLike) else list(policy_file)
     if files:
         add_files([Path(each) for each in files], names())
@@ -165,7 +173,8 @@ def compare(
         semantics=semantics_of(scope, split, order, cell, start, prefill, prompt_hot),
         routes=routes_of([routes] if isinstance(routes, str) else routes),
         grid=grid or (),
-        clock=_clock(clock, opened),
+        clock=params,
+        clock_grid=() if clock_grid is None or params is None else parse_grid(clock_grid, params),
         baseline=baseline,
         skip=skip,
         reads=reads,

@@ -83,6 +83,8 @@ def test_refusals(root: Path, tmp_path: Path) -> None:
         replay.compare(trace, scope="nowhere")
     with pytest.raises(replay.InputError, match="clock: unknown key 'workrs'; did you mean workers"):
         replay.compare(trace, clock={"workrs": 1})
+    with pytest.raises(replay.InputError, match="clock_grid: needs a clock"):
+        replay.compare(trace, clock=False, clock_grid="auto")
     with pytest.raises(replay.InputError, match="--slots 2.5"):
         replay.compare(trace, slots=2.5)
     with pytest.raises(replay.InputError, match=r"run\.json"):
