@@ -144,6 +144,14 @@ def test_joined_files_are_sessions(tmp_path: Path, layout: str) -> None:
     assert "positions restart 1 times: each begins a session" in result.notes
 
 
+def test_names_in_quotes(tmp_path: Path) -> None:
+    """As Arrow writes them; in a joined file as well."""
+    body = picks().split("\n", 1)[1]
+    header = ",".join(f'"{name}"' for name in picks().split("\n", 1)[0].split(",")) + "\n"
+    result, trace = convert("llamacpp", write(tmp_path / "r", header + body + header + body))
+    assert trace.windows.session.tolist() == [0, 0, 0, 1, 1, 1]
+
+
 WARM = ({1: [[0, 1]], 2: [[0, 1]]},)
 WARM_ALL = ({1: [[0, 1, 2, 3]], 2: [[0, 1, 2, 3]]},)
 
@@ -225,6 +233,7 @@ def test_events_of_a_prompt_that_hold_their_experts_only(tmp_path: Path) -> None
 
 def test_blocks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files larger than a block give the same trace."""
+    monkeypatch.setattr("replay.importers.routed.log._LISTS", 3)
     monkeypatch.setattr("replay.importers.text_rows._BLOCK", 61)
     monkeypatch.setattr("replay.importers.llamacpp.events._LISTS", 3)
     rng = np.random.default_rng(1)

@@ -102,6 +102,7 @@ def test_blocks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             records.append((layer, rng.permutation(6)[:width].tolist(), rng.random(width).tolist()))
     path = write(tmp_path / "s.bin", dump(records))
     whole = lists(convert("strata", path)[1])
+    monkeypatch.setattr("replay.importers.routed.log._LISTS", 3)
     monkeypatch.setattr("replay.importers.strata._BLOCK", 52)
     assert lists(convert("strata", path, Request(force=True))[1]) == whole
     assert list(whole.values()) == [ids for _, ids, _ in records]

@@ -109,6 +109,7 @@ def test_every_kind_gives_the_same_trace(tmp_path: Path, kind: str) -> None:
 
 
 def test_blocks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay.importers.routed.log._LISTS", 3)
     monkeypatch.setattr("replay.importers.text_rows._BLOCK", 40)
     for module in ("rows", "parquet"):
         monkeypatch.setattr(f"replay.importers.table.{module}.ROWS", 3 if module == "parquet" else 16)

@@ -6,7 +6,8 @@ stays. Any miss takes a free slot or that of the least recently used resident th
 resident is eligible the miss is declined (a transient slot), of a pinned expert too: it tries again at its next miss.
 
 ``train=sessions/0-9`` (or ``sessions/3``) learns from those sessions of the replayed trace, as recorded, every
-row of them; ``train=PATH`` from all sessions of another trace of the same model.
+row of them; ``train=PATH`` from all sessions of another trace of the same model, or from a file that only counts
+picks (MoE-Infinity npy, llama.cpp imatrix, colibri usage history).
 """
 
 import re
@@ -71,7 +72,7 @@ def training(options):
     text = options.get("train")
     if text is None:
         raise InputError(
-            "static needs training sessions; write static:train=sessions/0-9 or static:train=TRACE"
+            "static needs training sessions; write static:train=sessions/0-9, static:train=TRACE or a file of counts"
         )
     head, slash, span = text.partition("/")
     if head != "sessions" or not slash:

@@ -95,7 +95,7 @@ class TextRows:
         self._file: BinaryIO = path.open("rb")
         self._line = 0
         self._header = self._read_header()
-        self.columns = tuple(each.strip() for each in self._header.split(","))
+        self.columns = tuple(each.strip() for each in next(reader([self._header]), []))
         for name in self.columns:
             if self.columns.count(name) > 1:
                 raise self.wrong(
@@ -204,7 +204,7 @@ class TextRows:
         if comment:
             again = line[1:].strip() in self.preamble[:1]
         else:
-            again = line.split(",")[0].strip() == self.columns[0]
+            again = line.split(",")[0].strip().strip('"') == self.columns[0]
         if again and self.joined:
             if not comment:
                 self.headers.append(number)

@@ -26,6 +26,7 @@ from replay.importers.routed.window import Shape
 from replay.trace import TraceWriter
 
 _CELLS = 2**26  # most experts that a trace may have
+_LISTS = 2**15  # lists worked on at once
 
 
 class Log(ABC):
@@ -120,13 +121,13 @@ def convert_log(log: Log, destination: Path, request: Request) -> Imported:
     """
     with TraceWriter(destination, {}, request.force) as writer:
         survey = Survey(log.refuse, log.zero_filled)
-        for cells in log.cells():
+        for cells in _pieces(log.cells()):
             survey.add(cells)
         shape = _shape(log, survey, request)
         log.read, log.removed = 0, Counter()
         cleaner = Survey(log.refuse)
         steps = Steps(shape, log.refuse, log.torn, log.whole_steps)
-        for cells in _marked(log.cells(), request.prompt):
+        for cells in _pieces(_marked(log.cells(), request.prompt)):
             for windows in steps.add(cleaner.clean(cells)):
                 append_windows(writer, shape, windows, steps.figures.windows, survey, log.domains)
         for windows in steps.finish():
@@ -160,6 +161,13 @@ def _shape(log: Log, survey: Survey, request: Request) -> Shape:
             f"{log.path}: {len(layer_ids)} layers of {experts} experts are more than {_CELLS}; give --experts"
         )
     return Shape(layer_ids, experts, top_k)
+
+
+def _pieces(blocks: Iterator[Cells]) -> Iterator[Cells]:
+    """Cut large blocks: what is made of a list takes many times its room."""
+    for cells in blocks:
+        for start in range(0, len(cells), _LISTS):
+            yield cells.take(slice(start, start + _LISTS)) if len(cells) > _LISTS else cells
 
 
 def _marked(blocks: Iterator[Cells], prompt: int | None) -> Iterator[Cells]:
