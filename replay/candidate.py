@@ -194,12 +194,17 @@ class Builder:
         self._shared: dict[Hashable, Entry] = {}
         self._views: dict[bytes, NDArray[np.int64]] = {}
 
-    def candidate(self, spec: PolicySpec, routes: Routes, grid: Sequence[float]) -> Candidate:
-        """A policy's lanes at the bound and over the grid (factors of the bound)."""
-        policy = resolve(spec, self.trace.meta)
+    def rows(self, spec: PolicySpec) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+        """Rows that count (None: all; one array for each choice) and committed tokens of every window."""
         used, tokens = _retention(self.trace, spec, self.drafts)
         if used is not None:
             used = self._views.setdefault(used.tobytes(), used)
+        return used, tokens
+
+    def candidate(self, spec: PolicySpec, routes: Routes, grid: Sequence[float]) -> Candidate:
+        """A policy's lanes at the bound and over the grid (factors of the bound)."""
+        policy = resolve(spec, self.trace.meta)
+        used, tokens = self.rows(spec)
         main = self.entry(policy, routes, used, self.bound, True)
         one = Candidate(spec.text, routes.text, tokens, main.tally, policy, main)
         for factor in grid:

@@ -19,12 +19,12 @@ from replay.curve import DEFAULT_GRID, curves_frame
 from replay.errors import InputError
 from replay.evict.own import files_of
 from replay.ledger import layers_frame, reads_frame, windows_frame
-from replay.offline import beaten, holds
+from replay.offline import Played, beaten, holds
 from replay.parting import Parting
-from replay.play import Entry, Progress, play
+from replay.play import Progress, play
 from replay.recording import recorded_tally
 from replay.resolve import same_by_construction
-from replay.run import Run, command_line, versions
+from replay.run import Run, command_line, trace_info, versions
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
 from replay.sensitivity import sensitivity_frame
 from replay.spec import PolicySpec
@@ -119,7 +119,9 @@ def compare(
     rows: list[Row] = [*found, *_recording(trace, found[0].tokens, semantics.warm, clock)]
     layers = pl.concat([layers_frame(r.text, r.routes, r.tally) for r in rows])
     windows = pl.concat([windows_frame(r.text, r.routes, r.tally, trace.windows, r.tokens) for r in rows])
-    curves = pl.concat([curves_frame(c.text, c.routes, c.points) for c in found]) if grid else None
+    curves = None
+    if grid:
+        curves = pl.concat([curves_frame(c.text, c.routes, c.points, trace.sizes) for c in found])
     every = None
     if reads:
         every = pl.concat([reads_frame(c.text, c.routes, c.entry.reads, semantics.warm) for c in found])
@@ -129,11 +131,11 @@ def compare(
     parted = parting.report(found)
     warnings = warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage, parted)
     if holds(semantics, bound, trace.sizes, bool(trace.windows.prefill.any())):
-        warnings += beaten([(at, entry) for c in found for at, entry in _capacities(c, bound)])
+        warnings += beaten(each for c in found for each in _played(c, bound))
     info = {
         "command": command_line(),
         "versions": versions(),
-        "trace": _trace_info(trace),
+        "trace": trace_info(trace),
         "bound": {
             "slots": bound.slots,
             "bytes": bound.bytes,
@@ -172,9 +174,10 @@ def _recording(trace: Trace, tokens: NDArray[np.int64], warm: int, clock: ClockP
     return [] if tally is None else [Row("recorded", "recorded", tokens, tally)]
 
 
-def _capacities(one: Candidate, bound: Bound) -> list[tuple[Bound, Entry]]:
-    """A candidate's lanes with their bounds: the run's, then the curve's."""
-    return [(bound, one.entry), *((point.bound, point.entry) for point in one.points)]
+def _played(one: Candidate, bound: Bound) -> list[Played]:
+    """What a candidate missed at its bounds: the run's, then the curve's."""
+    lanes = [(bound, one.entry), *((point.bound, point.entry) for point in one.points)]
+    return [Played(entry.lane, at, entry.tally.misses_in_all) for at, entry in lanes]
 
 
 def _finished(found: Sequence[Candidate], skip: bool, left: list[str]) -> list[Candidate]:
@@ -209,19 +212,3 @@ def _baseline(specs: Sequence[PolicySpec], baseline: str | None) -> PolicySpec:
     raise InputError(
         f"--baseline {baseline}: not among the policies; give one of: {', '.join(s.text for s in specs)}"
     )
-
-
-def _trace_info(trace: Trace) -> dict[str, Any]:
-    """What identifies the trace: its name, shape, and the hashes of its tables."""
-    meta, windows = trace.meta, trace.windows
-    return {
-        "name": trace.path.resolve().name,
-        "model": meta.name,
-        "layers": meta.layers,
-        "experts": meta.experts,
-        "top_k": meta.top_k,
-        "windows": len(windows),
-        "decode_windows": int((~windows.prefill).sum()),
-        "sessions": len(np.unique(windows.session)),
-        "sha256": {name: table.sha256 for name, table in trace.tables.items()},
-    }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replay.bound import Bound
-from replay.play import Entry
+from replay.lane import Lane
 from replay.semantics import Semantics
 from replay.spec import declaration
 
@@ -30,43 +31,48 @@ def holds(semantics: Semantics, bound: Bound, sizes: NDArray[np.int64], prefill:
     return alike and not (prefill and (semantics.stream is not None or semantics.prompt_hot is not None))
 
 
-def is_forced(entry: Entry) -> bool:
+class Played(NamedTuple):
+    """A lane's misses at one bound, of the whole replay, uncounted warm windows included."""
+
+    lane: Lane
+    bound: Bound
+    misses: int
+
+
+def is_forced(lane: Lane) -> bool:
     """Whether a lane has no read-ahead, recorded routes, and keeps every miss."""
-    lane, spec = entry.lane, entry.lane.policy.spec
+    spec = lane.policy.spec
     plain = lane.routes.kind == "recorded" and spec.read_ahead.name == "none"
-    return plain and lane.failure is None and not declaration(spec.evict.name).declines
+    return plain and not declaration(spec.evict.name).declines
 
 
-def beaten(rows: Iterable[tuple[Bound, Entry]]) -> list[str]:
+def beaten(rows: Iterable[Played]) -> list[str]:
     """Rows that miss less than ``belady`` with the same rows of the trace at the same bound.
-
-    Misses are those of the whole replay, uncounted warm windows included: over a part of it ``belady`` is no
-    bound.
 
     Parameters
     ----------
-    rows : iterable of (Bound, Entry)
-        Played, under semantics for which :func:`holds` holds; those that the check is not about are passed over.
+    rows : iterable of Played
+        Under semantics for which :func:`holds` holds. Lanes that stopped, and those that :func:`is_forced` does
+        not hold for, are passed over.
 
     Returns
     -------
     list of str
         One sentence a policy, for the first bound at which it does.
     """
-    chosen = [(bound, entry) for bound, entry in rows if is_forced(entry)]
-    least = {
-        (bound.slots, bound.bytes, id(entry.lane.rows_used)): entry.tally.misses_in_all
-        for bound, entry in chosen
-        if entry.lane.policy.spec.evict.name == OPTIMUM
-    }
+    chosen = [row for row in rows if row.lane.failure is None and is_forced(row.lane)]
+    least = {_place(row): row.misses for row in chosen if row.lane.policy.spec.evict.name == OPTIMUM}
     found: dict[str, str] = {}
-    for bound, entry in chosen:
-        floor = least.get((bound.slots, bound.bytes, id(entry.lane.rows_used)))
-        misses, text = entry.tally.misses_in_all, entry.lane.policy.spec.text
-        if floor is not None and misses < floor and text not in found:
+    for row in chosen:
+        floor, text, bound = least.get(_place(row)), row.lane.policy.spec.text, row.bound
+        if floor is not None and row.misses < floor and text not in found:
             at = f"{bound.total_slots} slots" if bound.slots else f"{bound.bytes} bytes"
             found[text] = (
-                f"{text} misses {misses} at {at}, less than belady's {floor}: one of the two is wrong; "
+                f"{text} misses {row.misses} at {at}, less than belady's {floor}: one of the two is wrong; "
                 "report it as a defect of this program"
             )
     return list(found.values())
+
+
+def _place(row: Played) -> Hashable:
+    return row.bound.slots, row.bound.bytes, row.bound.by_layer, id(row.lane.rows_used)

@@ -9,13 +9,17 @@ import sys
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from replay import __version__
 from replay.errors import InputError
 from replay.trace.staging import staged_folder
+
+if TYPE_CHECKING:
+    from replay.trace import Trace
 
 RUN_FILE = "run.json"
 TABLES = ("layers", "windows", "curves", "reads", "routes", "sensitivity")
@@ -168,6 +172,22 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "unknown"
     return found
+
+
+def trace_info(trace: Trace) -> dict[str, Any]:
+    """What identifies the trace: its name, shape, and the hashes of its tables."""
+    meta, windows = trace.meta, trace.windows
+    return {
+        "name": trace.path.resolve().name,
+        "model": meta.name,
+        "layers": meta.layers,
+        "experts": meta.experts,
+        "top_k": meta.top_k,
+        "windows": len(windows),
+        "decode_windows": int((~windows.prefill).sum()),
+        "sessions": len(np.unique(windows.session)),
+        "sha256": {name: table.sha256 for name, table in trace.tables.items()},
+    }
 
 
 def command_line() -> list[str]:

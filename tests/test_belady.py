@@ -20,7 +20,7 @@ from replay.engine.frame import MISSES
 from replay.errors import InputError
 from replay.lane import Lane, Shape
 from replay.lookahead import foresee
-from replay.offline import beaten, holds
+from replay.offline import Played, beaten, holds
 from replay.resolve import resolve
 from replay.semantics import Semantics, parse_routes
 from replay.spec import declaration, parse
@@ -188,14 +188,14 @@ def test_routes_that_change_have_no_future(trace) -> None:
 
 
 def entry(text: str, missed: int, routes: str = "recorded", stopped: bool = False):
-    """As much of a played lane as the check reads."""
+    """As much of a played lane as the check reads, and its misses."""
     lane = SimpleNamespace(
         policy=resolve(parse(text), META),
         routes=parse_routes(routes),
         rows_used=None,
         failure=stopped or None,
     )
-    return SimpleNamespace(lane=lane, tally=SimpleNamespace(misses_in_all=missed))
+    return lane, missed
 
 
 def test_a_row_below_the_bound_is_flagged() -> None:
@@ -210,8 +210,12 @@ def test_a_row_below_the_bound_is_flagged() -> None:
         (at, entry("lfu", 0, stopped=True)),
         (other, entry("fifo", 40)),
     ]
-    assert beaten(rows + quiet) == []
-    (said,) = beaten([*rows, *quiet, (at, entry("sieve", 49)), (other, entry("sieve", 29))])
+
+    def check(rows):
+        return beaten(Played(lane, bound, missed) for bound, (lane, missed) in rows)
+
+    assert check(rows + quiet) == []
+    (said,) = check([*rows, *quiet, (at, entry("sieve", 49)), (other, entry("sieve", 29))])
     assert said.startswith("sieve misses 49 at 10 slots, less than belady's 50")
 
 

@@ -16,10 +16,10 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ground", ("replay", "errors", "units", "schema", "markup")),
     ("declarations", ("queue_size", "policy", "semantics")),
     ("trace", ("trace", "importers", "exporters")),
-    ("kernels", ("jit", "arena", "router", "router_rows", "log", "disk", "fate")),
-    ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound")),
+    ("kernels", ("jit", "arena", "router", "router_rows", "stack", "log", "disk", "fate")),
+    ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound", "grid")),
     ("engine", ("engine", "chunk", "lookahead", "training", "lane", "timing", "timeline", "clock")),
-    ("counts", ("ledger", "agreement")),
+    ("counts", ("ledger", "agreement", "grouping", "depth")),
     (
         "runs",
         (
@@ -43,9 +43,10 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "comparison",
             "budget",
             "synth",
+            "survey",
         ),
     ),
-    ("pictures", ("plot", "report", "chart")),
+    ("pictures", ("plot", "report", "chart", "drawing")),
     ("front", ("front",)),
     ("talk", ("cli", "__main__")),
 )

@@ -29,6 +29,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("audit", "replay.cli.audit", "audit"),
     ("budget", "replay.cli.budget", "budget"),
     ("compare", "replay.cli.compare", "compare"),
+    ("curves", "replay.cli.curves", "curves"),
     ("cut", "replay.cli.cut", "cut"),
     ("diff", "replay.cli.diff", "diff"),
     ("drafts", "replay.cli.drafts", "drafts"),

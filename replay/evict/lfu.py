@@ -4,10 +4,16 @@ Uses are counted in the cache only, from 1 for a load's own claim (0 for an expe
 returning expert starts anew. Victim: the lowest count, oldest first within a count, which is the one whose
 count was reached first. Buckets of equal counts (:mod:`replay.evict.bucket`; Shah, Mitra and Matani 2010)
 make every step O(1).
+
+``lfu:keep``, a variant of BigMoeOnEdge's curves: the count outlives the eviction, a returning expert counts on.
 """
 
-from replay.arena import OWN
+import numpy as np
+
+from replay.arena import KEY, NOTE, OWN, PART, PART_COUNT, PARTS, WORK
 from replay.evict.bucket import (
+    HOLDER,
+    WORTH,
     bucket_words,
     lay_buckets,
     lowest_eligible,
@@ -16,7 +22,7 @@ from replay.evict.bucket import (
     take_out,
 )
 from replay.jit import step
-from replay.policy import Policy
+from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="lfu",
@@ -24,20 +30,25 @@ POLICY = Policy(
     summary="least frequently used, counted while resident",
     needs="S",
     source="textbook; libcachesim's LFU",
+    options={"keep": Option("flag", False)},
 )
+
+KEEP = WORK + 2
 
 words = bucket_words
 
 
 def setup(m, options):
-    """No bucket is in use."""
+    """No bucket is in use; write whether counts are kept."""
     lay_buckets(m)
+    m[m[PARTS] + PART * np.arange(m[PART_COUNT]) + KEEP] = int(options["keep"])
 
 
 @step
 def enter(m, p, s):
-    """A load's own claim is its first use."""
-    put_from_bottom(m, p, s, m[OWN])
+    """A load's own claim is its first use, or one more with ``keep``."""
+    past = m[m[s + KEY] + NOTE] if m[p + KEEP] else 0
+    put_from_bottom(m, p, s, m[OWN] + past)
     return 0
 
 
@@ -53,6 +64,8 @@ def victim(m, p, key):
     """First eligible entry of the lowest count, oldest first."""
     s = lowest_eligible(m, p)
     if s >= 0:
+        if m[p + KEEP]:
+            m[m[s + KEY] + NOTE] = m[m[s + HOLDER] + WORTH]
         take_out(m, p, s)
     return s
 

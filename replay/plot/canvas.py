@@ -148,9 +148,15 @@ class Measure(NamedTuple):
 
 
 def capacity(table: pl.DataFrame) -> Measure:
-    """The capacities of a curve: slots, or bytes in the unit that suits them all."""
+    """The capacities of a curve: slots, or bytes in the unit that suits them all; where both are null, shares."""
     most = table["capacity_bytes"].max() if "capacity_bytes" in table.columns else None
     if most is None:
+        if (
+            len(table)
+            and "capacity_share" in table.columns
+            and table["capacity_slots"].null_count() == len(table)
+        ):
+            return Measure("capacity_share", 0.01, "arena (%)")
         return Measure("capacity_slots", 1.0, "arena (slots)")
     size, name = byte_unit(float(most))  # type: ignore[arg-type]
     return Measure("capacity_bytes", size, f"arena ({name})")

@@ -33,6 +33,7 @@ def plot_hit_curves(
     looks: Looks | None = None,
     phase: str = "decode",
     at: float | None = None,
+    token: float | None = None,
 ) -> NDArray[Any]:
     """Draw a run's hit curves, one line a policy, in a panel for all layers and one for each.
 
@@ -47,7 +48,9 @@ def plot_hit_curves(
     phase : str, optional
         ``decode`` or ``prefill``.
     at : float, optional
-        The run's own bound, marked by a vertical line; slots or bytes, as the table has.
+        The run's own bound, marked by a vertical line; slots, bytes or a share, as the table has.
+    token : float, optional
+        One token's working set, marked by a dotted line.
 
     Returns
     -------
@@ -64,7 +67,7 @@ def plot_hit_curves(
         else:
             axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
         for panel, layer in zip(axes, layers, strict=False):
-            _panel(panel, parts.get((layer,), table.clear()), looks, x, at)
+            _panel(panel, parts.get((layer,), table.clear()), looks, x, at, token)
             weight = "bold" if layer is None else "normal"
             panel.set_title("all layers" if layer is None else f"layer {layer}", pad=3, fontweight=weight)
             if ax is not None:
@@ -90,7 +93,9 @@ def _grid(count: int, looks: Looks, x: Measure) -> NDArray[Any]:
     return axes[:count]
 
 
-def _panel(panel: Axes, table: pl.DataFrame, looks: Looks, x: Measure, at: float | None) -> None:
+def _panel(
+    panel: Axes, table: pl.DataFrame, looks: Looks, x: Measure, at: float | None, token: float | None
+) -> None:
     from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter
 
     for look, rows in by_series(table, looks):
@@ -98,6 +103,8 @@ def _panel(panel: Axes, table: pl.DataFrame, looks: Looks, x: Measure, at: float
         panel.plot(x.of(rows), numbers(rows, "hit_ratio"), label=look.name, **fine)
     if at is not None:
         panel.axvline(at / x.unit, color=MUTED, linewidth=0.6, zorder=0.5)
+    if token is not None:
+        panel.axvline(token / x.unit, color=MUTED, linewidth=0.8, linestyle=":", zorder=0.5)
     panel.set_ylim(0, 1.04)
     panel.yaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
     panel.yaxis.set_major_formatter(PercentFormatter(1, 0))

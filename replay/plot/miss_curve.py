@@ -21,6 +21,7 @@ def plot_miss_curve(
     phase: str = "decode",
     at: float | None = None,
     half: float | None = None,
+    token: float | None = None,
     log: bool = False,
 ) -> Axes:
     """Draw misses against capacity, one line a policy.
@@ -37,9 +38,11 @@ def plot_miss_curve(
     phase : str, optional
         ``decode`` or ``prefill``.
     at : float, optional
-        The run's own bound, marked by a vertical line; slots or bytes, as the table has.
+        The run's own bound, marked by a vertical line; slots, bytes or a share, as the table has.
     half : float, optional
         Half of the baseline's misses at the bound, marked by a horizontal line.
+    token : float, optional
+        One token's working set, marked by a dotted vertical line.
     log : bool, optional
         Logarithmic axes.
 
@@ -66,7 +69,16 @@ def plot_miss_curve(
             ax.set_ylim(bottom=0)
         ax.xaxis.set_major_formatter(grouped)
         _mark(ax, None if at is None else at / x.unit, half)
+        if token is not None:
+            _mark_token(ax, token / x.unit)
     return ax
+
+
+def _mark_token(ax: Axes, token: float) -> None:
+    """One token's working set, named above its line."""
+    ax.axvline(token, color=MUTED, linewidth=0.8, linestyle=":", zorder=0.5)
+    beside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9, "color": MUTED}
+    ax.annotate("one token", (token, 1), (0, 3), xycoords=("data", "axes fraction"), ha="center", **beside)
 
 
 def _mark(ax: Axes, at: float | None, half: float | None) -> None:
