@@ -59,6 +59,7 @@ TRACKED = 31  # 1: USED_AT is kept, for prompt-hot
 TOKEN = 32  # experts that one token wants of a part: layers x top_k, or top_k in a layer's arena
 DECODED = 33  # decode windows begun
 EVENT_TIMES, WINDOW_TIMES = 40, 41  # look-ahead policies: times of an event, and of a window
+EQUAL_TIMES = 42  # look-ahead policies: times that are one moment, in which nothing comes before another
 HEADER = 64
 TALLY_WORDS = 16
 
@@ -109,6 +110,9 @@ DECLINED = -2
 
 FAR = np.int64(1) << 62
 """Next use of an expert that no later event wants."""
+
+LAST_TIME = np.int64(1) << 43
+"""All times of next uses but ``FAR`` are below."""
 
 HORIZON = 62
 """Windows after a next use that ``LATER`` tells of: one bit each."""
@@ -249,7 +253,7 @@ def build(
     at += int(extra.sum())
     m = aligned(at)
     m[[NOW, AVOID, OWN, HOTNOW]] = 0, -1, 1, -1
-    m[EVENT_TIMES], m[WINDOW_TIMES] = 1, layers
+    m[EVENT_TIMES], m[WINDOW_TIMES], m[EQUAL_TIMES] = 1, layers, 1
     m[[SLOT_OF, KEYS, SPEC_LISTS, USES, PARTS, PART_COUNT]] = (
         slot_of_at,
         key_at,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import replay.engine.frame as fr
 from replay.arena import (
+    EQUAL_TIMES,
     EVENT_TIMES,
     KEY_SIZE,
     KEYS,
@@ -191,6 +192,7 @@ class Lane:
         keys = m[KEYS] + KEY_SIZE * np.arange(len(future.first))
         m[keys + NEXT_USE], m[keys + LATER] = future.first, future.first_later
         m[EVENT_TIMES], m[WINDOW_TIMES] = future.span, future.span * self.shape.layers
+        m[EQUAL_TIMES] = 1 if future.sequential else future.span
 
     def demand(self) -> Demand:
         """What this lane reads of the scores."""

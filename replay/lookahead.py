@@ -1,8 +1,9 @@
 """What comes next: for every want of a replay the time of the next one, for policies that look ahead.
 
-Times order what a policy may be asked for. Under ``cell=atomic`` a time is the running number of the event,
-window * layers + layer; under ``cell=sequential``, where every occurrence is a lookup of its own, it is that
-number times :attr:`Future.span` plus the occurrence's place in its event.
+Times order what a policy may be asked for: the running number of the event, window * layers + layer, times
+:attr:`Future.span`, plus a place in the event. Under ``cell=sequential``, where every occurrence is a lookup of
+its own, that is the occurrence's. Under ``cell=atomic`` all of an event is one moment, and places descend with
+the expert's number, so that of equally far experts the lowest has the latest time.
 
 The future exists under recorded routes only, and takes a first pass over the selections, whose ids it keeps
 (4 bytes a want) beside the times (8 bytes a want, 16 with ``later``).
@@ -16,8 +17,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from replay.arena import FAR, HORIZON
+from replay.arena import FAR, HORIZON, LAST_TIME
 from replay.engine.frame import Events
+from replay.errors import InputError
 from replay.jit import kernel
 
 _I64, _I32 = types.Array(types.int64, 1, "C"), types.Array(types.int32, 1, "C")
@@ -53,8 +55,8 @@ def occurrences(row_start, rows_used, pick_offsets, picks, layers):
     return offsets, ids[:at].copy()
 
 
-@kernel(types.void(_I64, _I32, types.int64, types.int64, types.int64, _I64, _I64, _I64, _I64))
-def chain(offsets, ids, layers, experts, span, first, mask, next_use, later):
+@kernel(types.void(_I64, _I32, types.int64, types.int64, types.int64, types.boolean, _I64, _I64, _I64, _I64))
+def chain(offsets, ids, layers, experts, span, sequential, first, mask, next_use, later):
     """Walk the wants backwards and give each the time of the next one of its expert.
 
     Parameters
@@ -62,6 +64,8 @@ def chain(offsets, ids, layers, experts, span, first, mask, next_use, later):
     offsets, ids : int64[W * L + 1], int32[n]
         Wants of every event of the trace.
     layers, experts, span : int
+    sequential : bool
+        Wants are occurrences.
     first, mask : int64[L * E]
         ``FAR`` and 0; afterwards each expert's first time, and the windows after it (as ``later``).
     next_use : int64[n]
@@ -76,7 +80,8 @@ def chain(offsets, ids, layers, experts, span, first, mask, next_use, later):
             key = base + ids[i]
             following = first[key]
             next_use[i] = following
-            first[key] = event * span + (i - offsets[event] if span > 1 else 0)
+            place = i - offsets[event]
+            first[key] = event * span + (place if sequential else span - 1 - place)
             if deep:
                 bits = mask[key]
                 later[i] = bits
@@ -126,18 +131,28 @@ class Future:
         self._lengths.append(np.diff(offsets))
 
     def close(self) -> Future:
-        """Find every want's next one; to be called once, after the last chunk."""
+        """Find every want's next one; to be called once, after the last chunk.
+
+        Raises
+        ------
+        InputError
+            The trace is too long.
+        """
         lengths = np.concatenate([np.zeros(1, np.int64), *self._lengths])
         ids = np.concatenate([np.zeros(0, np.int32), *self._ids])
         self._ids, self._lengths = [], []
-        if self.sequential:
-            self.span = max(int(lengths.max()), 2)
+        self.span = max(int(lengths.max()), 1)
+        if len(lengths) * self.span >= LAST_TIME:
+            raise InputError(
+                f"{len(lengths) - 1} events of up to {self.span} lookups are too many for policies that look ahead; "
+                "replay fewer windows"
+            )
         offsets = np.cumsum(lengths)
         self._starts = offsets[:: self.layers].copy()
         self._next_use = np.empty(len(ids), np.int64)
         self._later = np.empty(len(ids) if self.deep else 0, np.int64)
         chain(
-            offsets, ids, self.layers, self.experts, self.span, self.first, self.first_later,
+            offsets, ids, self.layers, self.experts, self.span, self.sequential, self.first, self.first_later,
             self._next_use, self._later,
         )  # fmt: skip
         return self

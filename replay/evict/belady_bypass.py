@@ -5,7 +5,7 @@ that could go for it. Where no resident can go it reclaims like any miss. It nev
 members of an event stay pinned until its end, so it is no bound on every way of bypassing.
 """
 
-from replay.arena import DECLINED, KEY, NEXT_USE
+from replay.arena import DECLINED, EQUAL_TIMES, KEY, NEXT_USE
 from replay.evict.belady import claim, enter, setup, touch, words
 from replay.evict.farthest import farthest_eligible, remove
 from replay.jit import step
@@ -30,7 +30,8 @@ def victim(m, p, key):
     """The eligible resident wanted farthest in the future, unless the miss is wanted farther yet."""
     s = farthest_eligible(m, p)
     if s >= 0:
-        if key >= 0 and m[key + NEXT_USE] > m[m[s + KEY] + NEXT_USE]:
+        moment = m[EQUAL_TIMES]
+        if key >= 0 and m[key + NEXT_USE] // moment > m[m[s + KEY] + NEXT_USE] // moment:
             return DECLINED
         remove(m, p, s)
     return s

@@ -1,7 +1,8 @@
 """``belady-n``: only the next n windows are known (policies.md; SeqMoE 2609.12978 with a perfect predictor).
 
 An expert's worth is the sum of ``gamma ** d`` over its uses in the next n windows, d windows ahead, rounded up:
-what a probabilistic Belady expects of it when its n-step predictor is certain. The victim is the eligible
+what a probabilistic Belady expects of it when its n-step predictor is certain. (Up to gamma = 1/2 the nearest use
+decides, as in Belady's rule; beyond it several later uses can outweigh a near one.) The victim is the eligible
 resident of the least worth, ties (and so all that no known window wants) by least recent use.
 
 Chosen, as the source is silent: the next n windows are the n * layers events after the one that runs, so each
@@ -20,6 +21,7 @@ from replay.arena import (
     HORIZON,
     KEY,
     LATER,
+    LAYER,
     NEXT_USE,
     PART,
     PART_COUNT,
@@ -27,10 +29,13 @@ from replay.arena import (
     PREV,
     WINDOW_TIMES,
     WORK,
+    A,
+    B,
     eligible,
+    link_head,
     unlink,
 )
-from replay.evict.lru import claim, enter, touch
+from replay.evict.lru import touch
 from replay.jit import inline, step
 from replay.policy import Option, Policy
 
@@ -52,10 +57,12 @@ POLICY = Policy(
 
 UNIT = 1 << 40
 WINDOWS = WORK
+NEXT_WINDOW, USES_AFTER = A, B
+WHOLE = 10  # n up to which the worth of every pattern of uses is written down
 
 
 def words(plan, shape, options):
-    """One word for the worth of a use at each distance, 0 included.
+    """Words for the worths: of each pattern of uses in sight, or (a large n) of a use at each distance.
 
     Parameters
     ----------
@@ -67,30 +74,42 @@ def words(plan, shape, options):
     -------
     int64[P]
     """
-    return np.full(len(plan.capacity), options["n"] + 1)
+    n = options["n"]
+    return np.full(len(plan.capacity), 2 << n if n <= WHOLE else n + 1)
 
 
 def setup(m, options):
     """Write n and the worths into every part."""
     n, gamma = options["n"], options["gamma"]
+    single = np.array([round(gamma**d * UNIT) for d in range(n + 1)], np.int64)
+    table = single
+    if n <= WHOLE:
+        table = np.zeros(2 << n, np.int64)
+        for d in range(n + 1):
+            bits = np.arange(1 << (n - d))
+            held = (bits[:, None] >> np.arange(n - d)) & 1
+            table[(1 << (n - d)) + bits] = single[d] + held @ single[d + 1 :]
     for p in m[PARTS] + PART * np.arange(m[PART_COUNT]):
         m[p + WINDOWS] = n
-        m[m[p + EXTRA] : m[p + EXTRA] + n + 1] = [round(gamma**d * UNIT) for d in range(n + 1)]
+        m[m[p + EXTRA] : m[p + EXTRA] + len(table)] = table
 
 
 @inline
-def worth(m, p, key):
-    """What an expert's known uses are worth."""
-    if m[key + NEXT_USE] == FAR:
-        return np.int64(0)
-    layers = m[WINDOW_TIMES] // m[EVENT_TIMES]
-    ahead = m[key + NEXT_USE] // m[EVENT_TIMES] - (m[EVENT] - 1)
-    d = (ahead + layers - 1) // layers
-    n, worths = m[p + WINDOWS], m[p + EXTRA]
-    if d > n:
-        return np.int64(0)
+def note_uses(m, s):
+    """Write a slot's next window and the uses after it, as they are known now."""
+    key = m[s + KEY]
+    following = m[key + NEXT_USE]
+    m[s + NEXT_WINDOW] = FAR if following == FAR else following // m[WINDOW_TIMES]
+    m[s + USES_AFTER] = m[key + LATER]
+
+
+@inline
+def worth(n, worths, m, d, bits):
+    """What uses in sight are worth: one d windows ahead, and those after it."""
+    bits &= (np.int64(1) << (n - d)) - 1
+    if n <= WHOLE:
+        return m[worths + (np.int64(1) << (n - d)) + bits]
     total = m[worths + d]
-    bits = m[key + LATER] & ((np.int64(1) << (n - d)) - 1)
     while bits != 0:
         d += 1
         if bits & 1:
@@ -100,13 +119,34 @@ def worth(m, p, key):
 
 
 @step
+def enter(m, p, s):
+    """A load, or a claimed guess, goes to the head."""
+    note_uses(m, s)
+    link_head(m, p, s)
+    return 0
+
+
+@step
+def claim(m, p, s):
+    """A hit moves to the head."""
+    note_uses(m, s)
+    unlink(m, s)
+    link_head(m, p, s)
+    return 0
+
+
+@step
 def victim(m, p, key):
     """The eligible resident of the least worth, from the least recent on, taken out of the order."""
+    layers = m[WINDOW_TIMES] // m[EVENT_TIMES]
+    window, layer = (m[EVENT] - 1) // layers, (m[EVENT] - 1) % layers
+    n, worths = m[p + WINDOWS], m[p + EXTRA]
     found, least = np.int64(-1), FAR
     s = m[p + PREV]
     while s != p:
         if eligible(m, s):
-            value = worth(m, p, m[s + KEY])
+            d = m[s + NEXT_WINDOW] - window + (m[s + LAYER] > layer)
+            value = np.int64(0) if d > n else worth(n, worths, m, d, m[s + USES_AFTER])
             if value < least:
                 found, least = s, value
                 if value == 0:

@@ -1,10 +1,10 @@
 """A part's residents by next use, the farthest first: an indexed heap in the part's own words.
 
-An entry is two words, a rank and a slot; field ``A`` of a slot is its entry's place. The rank is
-``time * experts + (experts - 1 - number)``, so that the greatest rank is the farthest next use, ties by lowest
-expert number; times of :mod:`replay.lookahead`, and for an expert that is never wanted again one that is beyond
-them all. The farthest *eligible* resident is found by walking down from the top past entries that are not
-eligible, which stay where they stand; a subtree whose top is no farther than what was found is not entered.
+Four children a node. An entry is one word, ``rank << SLOT_BITS | slot number``; behind the entries stands the
+place of each slot's. The rank is the time of the next use (:mod:`replay.lookahead`: ties are in it, the lowest
+expert number the farthest), and beyond all times for an expert that is never wanted again. The farthest
+*eligible* resident is found by walking down from the top past entries that are not eligible, which stay where
+they stand; a subtree whose top is no farther than what was found is not entered.
 """
 
 import numpy as np
@@ -12,26 +12,32 @@ import numpy as np
 from replay.arena import (
     EXTRA,
     FAR,
+    FIRST,
     KEY,
     KEY_SIZE,
     KEYS,
+    LAST_TIME,
     NEXT_USE,
     NUMBER,
     PART,
     PART_COUNT,
     PARTS,
+    SLOT,
     SLOT_OF,
     WORK,
-    A,
     eligible,
 )
+from replay.errors import InputError
 from replay.jit import inline
 
-COUNT, EXPERTS, NEVER = WORK, WORK + 1, WORK + 2
+COUNT, PLACES, EXPERTS = WORK, WORK + 1, WORK + 2
+SPARE = 8  # words behind the entries that stay 0, so that every node has four children
+SLOT_BITS = 18
+SLOTS = (1 << SLOT_BITS) - 1
 
 
 def heap_words(plan, shape, options):
-    """Two words for every expert that can be resident at once.
+    """Two words for every slot that can ever be in use.
 
     Parameters
     ----------
@@ -42,61 +48,70 @@ def heap_words(plan, shape, options):
     Returns
     -------
     int64[P]
+
+    Raises
+    ------
+    InputError
+        A part has more slots than an entry can tell apart.
     """
-    most = np.bincount(plan.part_of, minlength=len(plan.capacity))
-    return 2 * (most if plan.by_bytes else np.minimum(most, plan.capacity))
+    most = np.bincount(plan.part_of, minlength=len(plan.capacity)) + 3 * shape.experts + 8
+    slots = most if plan.by_bytes else np.minimum(most, plan.capacity)
+    if slots.max() > SLOTS:
+        raise InputError(f"an arena of {slots.max()} slots is too large for belady; give at most {SLOTS}")
+    return 2 * slots + SPARE
 
 
 def lay_heap(m):
-    """Write the number of experts and the time beyond all others into every part."""
-    experts = int(m[SLOT_OF] - m[KEYS]) // KEY_SIZE
-    for p in m[PARTS] + PART * np.arange(m[PART_COUNT]):
-        m[p + EXPERTS] = experts
-        m[p + NEVER] = int(FAR) // experts - 1
+    """Write where the places stand, and the number of experts, into every part."""
+    parts = m[PARTS] + PART * np.arange(m[PART_COUNT])
+    words = np.diff(np.append(m[parts + EXTRA], len(m)))
+    m[parts + PLACES] = m[parts + EXTRA] + (words + SPARE) // 2
+    m[parts + EXPERTS] = (m[SLOT_OF] - m[KEYS]) // KEY_SIZE
 
 
 @inline
-def rank_of(m, p, s):
-    """Rank of a slot by its expert's next use as it is known now."""
+def entry_of(m, p, s):
+    """A slot's entry by its expert's next use as it is known now."""
     key = m[s + KEY]
-    return min(m[key + NEXT_USE], m[p + NEVER]) * m[p + EXPERTS] + m[p + EXPERTS] - 1 - m[key + NUMBER]
+    rank = m[key + NEXT_USE]
+    if rank == FAR:
+        rank = LAST_TIME + m[p + EXPERTS] - m[key + NUMBER]
+    return (rank << SLOT_BITS) + (s - m[p + FIRST]) // SLOT
 
 
 @inline
-def _write(m, base, i, rank, s):
-    m[base + 2 * i] = rank
-    m[base + 2 * i + 1] = s
-    m[s + A] = i
-
-
-@inline
-def _rise(m, base, i, rank, s):
+def _rise(m, heap, places, i, entry):
     """Move an entry up from place ``i`` to where it belongs."""
     while i > 0:
-        parent = (i - 1) // 2
-        above = m[base + 2 * parent]
-        if above >= rank:
+        parent = (i - 1) >> 2
+        above = m[heap + parent]
+        if above >= entry:
             break
-        _write(m, base, i, above, m[base + 2 * parent + 1])
+        m[heap + i] = above
+        m[places + (above & SLOTS)] = i
         i = parent
-    _write(m, base, i, rank, s)
+    m[heap + i] = entry
+    m[places + (entry & SLOTS)] = i
 
 
 @inline
-def _sink(m, base, n, i, rank, s):
+def _sink(m, heap, places, n, i, entry):
     """Move an entry down from place ``i`` to where it belongs, among ``n``."""
     while True:
-        child = 2 * i + 1
+        child = 4 * i + 1
         if child >= n:
             break
-        if child + 1 < n and m[base + 2 * child + 2] > m[base + 2 * child]:
-            child += 1
-        below = m[base + 2 * child]
-        if below <= rank:
+        a, b, c, d = m[heap + child], m[heap + child + 1], m[heap + child + 2], m[heap + child + 3]
+        ab, cd = max(a, b), max(c, d)
+        most = max(ab, cd)
+        if most <= entry:
             break
-        _write(m, base, i, below, m[base + 2 * child + 1])
-        i = child
-    _write(m, base, i, rank, s)
+        at = child + (np.int64(d > c) + 2 if cd > ab else np.int64(b > a))
+        m[heap + i] = most
+        m[places + (most & SLOTS)] = i
+        i = at
+    m[heap + i] = entry
+    m[places + (entry & SLOTS)] = i
 
 
 @inline
@@ -104,47 +119,46 @@ def add(m, p, s):
     """Insert a slot."""
     n = m[p + COUNT]
     m[p + COUNT] = n + 1
-    _rise(m, m[p + EXTRA], n, rank_of(m, p, s), s)
+    _rise(m, m[p + EXTRA], m[p + PLACES], n, entry_of(m, p, s))
 
 
 @inline
 def renew(m, p, s):
-    """Move a slot to where its expert's next use puts it now."""
-    base, i, rank = m[p + EXTRA], m[s + A], rank_of(m, p, s)
-    if rank > m[base + 2 * i]:
-        _rise(m, base, i, rank, s)
-    else:
-        _sink(m, base, m[p + COUNT], i, rank, s)
+    """Move a slot to where its expert's next use puts it now: never nearer than before."""
+    entry = entry_of(m, p, s)
+    _rise(m, m[p + EXTRA], m[p + PLACES], m[m[p + PLACES] + (entry & SLOTS)], entry)
 
 
 @inline
 def remove(m, p, s):
     """Take a slot out; the last entry takes its place."""
-    base, i, n = m[p + EXTRA], m[s + A], m[p + COUNT] - 1
+    heap, places, n = m[p + EXTRA], m[p + PLACES], m[p + COUNT] - 1
+    i = m[places + (s - m[p + FIRST]) // SLOT]
     m[p + COUNT] = n
+    moved = m[heap + n]
+    m[heap + n] = 0
     if i < n:
-        rank, moved = m[base + 2 * n], m[base + 2 * n + 1]
-        if rank > m[base + 2 * i]:
-            _rise(m, base, i, rank, moved)
+        if moved > m[heap + i]:
+            _rise(m, heap, places, i, moved)
         else:
-            _sink(m, base, n, i, rank, moved)
+            _sink(m, heap, places, n, i, moved)
 
 
 @inline
 def farthest_eligible(m, p):
     """The eligible slot of the greatest rank, or -1."""
-    base, n = m[p + EXTRA], m[p + COUNT]
+    heap, first, n = m[p + EXTRA], m[p + FIRST], m[p + COUNT]
     found, most = np.int64(-1), np.int64(-1)
     i = np.int64(0)
     while True:
-        if i < n and m[base + 2 * i] > most:
-            s = m[base + 2 * i + 1]
+        if i < n and m[heap + i] > most:
+            s = first + SLOT * (m[heap + i] & SLOTS)
             if not eligible(m, s):
-                i = 2 * i + 1
+                i = 4 * i + 1
                 continue
-            found, most = s, m[base + 2 * i]
-        while i > 0 and i % 2 == 0:  # done below this one: up, past right children
-            i = (i - 1) // 2
+            found, most = s, m[heap + i]
+        while i > 0 and i % 4 == 0:  # done below this one: up, past last children
+            i = (i - 1) >> 2
         if i == 0:
             return found
         i += 1

@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from replay.arena import FAR
+from replay.arena import FAR, LAST_TIME
 from replay.jit import inline, loop
 from replay.stack.count import LOOKUPS, raise_widest
 
@@ -114,8 +114,8 @@ def promote(pile, p, number):
 
 @inline
 def rank_at(time, number, keys):
-    """Rank of a next use: the farther the greater, ties the lower expert number."""
-    return min(time, FAR // keys - 1) * keys + keys - 1 - number
+    """Rank of a next use: its time; for an expert never wanted again beyond all times, the lowest number last."""
+    return LAST_TIME + keys - number if time == FAR else time
 
 
 @loop(types.void(LOOKUPS, _I64, PILE, _I64, _I64, _I64, types.int64, types.int64, types.boolean))
