@@ -466,14 +466,20 @@ RESULT: dict[str, Table] = {
             (
                 Column("family", "string", "flat, cumulative, schedule, or flat and cumulative"),
                 Column("policy", "string", "the retention parts of a spec"),
-                Column("first", "float64", "floor; floor of the product; threshold of the first draft; floor"),
+                Column(
+                    "first", "float64", "floor; floor of the product; threshold of the first draft; floor"
+                ),
                 Column("second", "float64", "threshold of later drafts; floor of the product", nullable=True),
                 Column("rounds", "int64", "rounds with drafts"),
                 Column("kept", "int64", "drafts kept"),
                 Column("committed", "int64", "tokens committed"),
                 Column("cost", "float64", "sum of the rounds' costs"),
                 Column("tokens_per_cost", "float64", "committed / cost"),
-                Column("expert_bytes", "int64", "bytes of the experts that the kept rows want, each once an event"),
+                Column(
+                    "expert_bytes",
+                    "int64",
+                    "bytes of the experts that the kept rows want, each once an event",
+                ),
             ),
         ),
         Table(

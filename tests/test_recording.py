@@ -21,7 +21,9 @@ SAME = (
 def test_the_recorded_row_equals_the_replay_that_made_it(root, tmp_path, spec):
     source = root / "traces" / "e256-moce"
     run = compare(open_trace(source), [spec], clock=load_clock(), reads=True, grid=())
-    tables = {name: pq.read_table(source / f"{name}.parquet") for name in ("windows", "selections", "candidates")}
+    tables = {
+        name: pq.read_table(source / f"{name}.parquet") for name in ("windows", "selections", "candidates")
+    }
     reads = run.reads.drop("policy", "routes").sort("window", "layer", "expert", "kind")
     tables["reads"] = reads.to_arrow()
     meta = json.loads((source / "trace.json").read_text())

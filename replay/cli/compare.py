@@ -241,7 +241,8 @@ def _moves(run: "Run") -> tuple[list[str], list[list[Any]]]:
     rows = []
     for each in found:
         shares = [
-            None if ends is None else f"{ends[0]:.0%} to {ends[1]:.0%}" for ends in map(each.shares.get, FATES)
+            None if ends is None else f"{ends[0]:.0%} to {ends[1]:.0%}"
+            for ends in map(each.shares.get, FATES)
         ]
         wait = each.wait_us_per_token
         rows.append(

@@ -61,7 +61,11 @@ def default_policies() -> list[Retention]:
 
 
 def survey(
-    trace: "Trace", policies: Sequence[Retention] = (), cost: Cost = DEFAULT_COST, *, skip: bool = False,
+    trace: "Trace",
+    policies: Sequence[Retention] = (),
+    cost: Cost = DEFAULT_COST,
+    *,
+    skip: bool = False,
     data: Recorded | None = None,
 ) -> Survey:
     """Account for what was recorded, for policies and for the optima.

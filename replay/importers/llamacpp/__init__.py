@@ -73,7 +73,9 @@ def _log(source: Path, request: Request) -> Log:
         return JsonLog(source, request)
     if any(line.startswith("route ") for line in lines):
         return TextLog(source, request)
-    names = {name.strip().strip('"') for name in next((line for line in lines if line[:1] != "#"), "").split(",")}
+    names = {
+        name.strip().strip('"') for name in next((line for line in lines if line[:1] != "#"), "").split(",")
+    }
     if {"pos", "layer", "e0"} <= names:
         return WideLog(source, request)
     if {"token", "layer", "expert"} <= names:
