@@ -32,6 +32,7 @@ class WasteLog(Log):
     engine = "waste"
     ordinals = True
     phased = True  # it logs generated tokens only
+    begins_at = 1
 
     def __init__(self, path: Path, request: Request):
         super().__init__(path, request)

@@ -59,6 +59,7 @@ class Log(ABC):
     zero_filled = False  # whether the source has a place for every layer, 0 where nothing was written
     ordinals = False  # whether its layers are counted without the dense ones
     phased = False  # whether it can tell prompt and generated tokens apart
+    begins_at = 0  # largest position that a whole recording may begin at
 
     def __init__(self, path: Path, request: Request):
         self.path = path

@@ -140,7 +140,7 @@ def _weights(survey: Survey) -> list[str]:
 
 def _steps(log: Log, survey: Survey, figures: Figures) -> list[str]:
     notes = []
-    if survey.first is not None and survey.first > 1:
+    if survey.first is not None and survey.first > log.begins_at:
         notes.append(f"the source begins at position {survey.first}: what came before is not in it")
     if not log.phased and survey.unphased and not log.request.prompt:
         notes.append(
