@@ -265,6 +265,21 @@ def test_the_command(long: Path, cli: Cli) -> None:
     assert cli(*common, "none+lru", "--candidate", "oracle+lru", "--routes", "rerouted")[0] == 2
 
 
+def test_specs_of_a_file_and_bounds_of_a_file(long: Path, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "specs.toml").write_text('[policies]\nplain = "none+lru"\nahead = "unpert1:k=2+lru"\n')
+    named = [f"@{tmp_path / 'specs.toml'}:{name}" for name in ("plain", "ahead")]
+    code, out, _ = cli("verdict", long, "--slots", "14", "--baseline", named[0], "--candidate", named[1])
+    assert code == 0 and "screen passed" in out
+    whole = f"@{tmp_path / 'specs.toml'}"
+    assert "2 policies" in cli("verdict", long, "--baseline", whole, "--candidate", named[1]).err
+    (tmp_path / "budget.toml").write_text("slots = [[5, 5, 4]]\n")
+    options = ["--baseline", "none+lru", "--candidate", "unpert1:k=2+lru", "--budget", tmp_path / "budget.toml"]
+    assert cli("verdict", long, *options)[0] == 2
+    code, _, err = cli("verdict", long, *options, "--scope", "layer")
+    assert code in (0, 1) and "budget.toml" in err
+    assert cli("verdict", long, *options[:4], "--slots", "14", "--start", "warm:99")[0] == 2
+
+
 # --- recorded --------------------------------------------------------------------------------------
 
 

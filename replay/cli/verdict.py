@@ -23,8 +23,10 @@ def verdict(
     recorded: Annotated[
         bool, typer.Option("--recorded", help="Two recordings of the same windows: TRACE_A the baseline.")
     ] = False,
+    policy_file: flags.PolicyFiles = None,
     slots: flags.Slots = None,
     bytes: flags.Bytes = None,
+    budget: flags.Budget = None,
     scope: flags.Scope = "global",
     split: flags.Split = True,
     order: flags.Order = "id",
@@ -69,6 +71,7 @@ def verdict(
     else:
         if baseline is None or candidate is None:
             raise InputError("expected --baseline SPEC and --candidate SPEC, or --recorded TRACE_A TRACE_B")
+        flags.add_policies(policy_file)
         semantics = flags.semantics_of(scope, split, order, cell, start, prefill, prompt_hot)
         kinds = flags.routes_of([routes]) if routes is not None else [None]
         if len(kinds) != 1:
@@ -77,8 +80,8 @@ def verdict(
         params = flags.clock_of(opened[0], clock, False) if clock is not None else None
         with flags.progress(sum(len(each.windows) for each in opened), quiet) as progress:
             found = verdict_replayed(
-                opened, baseline, candidate, slots=slots, bytes=bytes, semantics=semantics, routes=kinds[0],
-                clock=params, seed=seed, threads=threads, progress=progress,
+                opened, baseline, candidate, slots=slots, bytes=bytes, budget=budget, semantics=semantics,
+                routes=kinds[0], clock=params, seed=seed, threads=threads, progress=progress,
             )  # fmt: skip
     if as_json:
         import json

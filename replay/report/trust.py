@@ -24,6 +24,7 @@ _ROUTES = {
     "Hidden states stay as recorded, so it is first-order.",
     "predicted": "Routes predicted: the read-ahead's best candidates become the selections. A counterfactual about "
     "traffic, not about quality.",
+    "cacheprior": "Routes {}: rerouted, with a resident bonus that follows the spread of each layer's scores.",
 }
 
 NO_CLOCK = (
@@ -47,7 +48,7 @@ def routes_text(subject: Subject) -> list[str]:
     """What the run's kinds of routes mean, with the share of picks that they keep."""
     found = []
     for kind in subject.run.info.get("routes") or ["recorded"]:
-        text = _ROUTES.get(kind, f"Routes {kind}.")
+        text = _ROUTES.get(kind.partition(":")[0], "Routes {}.").format(kind)
         kept = [
             row["picks_kept_ratio"]
             for row in subject.run.summary
@@ -56,8 +57,28 @@ def routes_text(subject: Subject) -> list[str]:
         if kept and kind != "recorded":
             low, high = percent(min(kept)), percent(max(kept))
             text += f" Picks that equal the recorded ones: {low if low == high else f'{low} to {high}'}."
+            text += _cost_to_picks(subject, kind)
         found.append(text)
     return found
+
+
+def _cost_to_picks(subject: Subject, kind: str) -> str:
+    """What new picks give up of the router's softmax mass, and how their agreement drifts."""
+    rows = [row for row in subject.run.summary if row["routes"] == kind and row.get("picks_kept_ratio")]
+    given = [row for row in rows if row.get("given_up_p99_ratio") is not None]
+    ends = [(row.get("picks_kept_first_ratio"), row.get("picks_kept_last_ratio")) for row in rows]
+    drifts = [last - first for first, last in ends if first is not None and last is not None]
+    text = ""
+    if given:
+        most = max(given, key=lambda row: row["given_up_mean_ratio"])
+        text += (
+            f" They give up at most {percent(most['given_up_mean_ratio'])} of the softmax mass of the raw best picks "
+            f"(p99 of a row {percent(most['given_up_p99_ratio'])}; {most['policy']})."
+        )
+    if drifts:
+        widest = max(drifts, key=abs)
+        text += f" From the first tenth of the trace to the last the share moves by at most {100 * widest:+.1f} points."
+    return text
 
 
 def clock_text(subject: Subject) -> str:

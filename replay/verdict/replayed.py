@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from replay.parting import REROUTED, biased
 from replay.play import Progress, play
 from replay.resolve import same_by_construction
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
-from replay.spec import PolicySpec, parse
+from replay.spec import PolicySpec, parse_all
 from replay.timing import ClockParams, load_clock
 from replay.trace import Trace
 from replay.verdict.ladder import Step, changed, ladder
@@ -32,6 +33,7 @@ def verdict_replayed(
     *,
     slots: str | None = None,
     bytes: str | None = None,
+    budget: Path | None = None,
     semantics: Semantics | None = None,
     routes: Routes | None = None,
     clock: ClockParams | None = None,
@@ -49,6 +51,8 @@ def verdict_replayed(
         Specs. Where they differ in more than one part, the ladder between them is replayed too.
     slots, bytes : str, optional
         The bound; each trace's own where neither is given.
+    budget : Path, optional
+        A file of slots by layer instead; scope ``layer`` only.
     semantics : Semantics, optional
     routes : Routes, optional
         By default rerouted where a trace was recorded with a bonus, holds router scores, and both specs allow
@@ -71,15 +75,17 @@ def verdict_replayed(
         A spec cannot run on a trace.
     """
     semantics = semantics or Semantics()
-    base, other = parse(baseline), parse(candidate)
+    if budget is not None and semantics.scope != "layer":
+        raise InputError("--budget gives every layer its slots; add --scope layer")
+    base, other = _one(baseline, "--baseline"), _one(candidate, "--candidate")
     steps = ladder(base, other)
     specs = [base, *(step.spec for step in steps)] if steps else [base, other]
-    chosen = routes or _default_routes(traces, specs, slots, bytes)
+    held = [resolve_bound(slots, bytes, trace.meta.policy, trace.classes, budget) for trace in traces]
+    chosen = routes or _default_routes(traces, specs, held)
     notes: list[str] = []
     pairs: list[list[Sessions]] = []
     bounds, clocks, done = [], [], 0
-    for trace in traces:
-        bound = resolve_bound(slots, bytes, trace.meta.policy, trace.classes)
+    for trace, bound in zip(traces, held, strict=True):
         params = clock or load_clock(None, trace.meta.io)
         report = None if progress is None else (lambda n, before=done: progress(before + n))
         found = _played(trace, specs, chosen, bound, semantics, params, threads, report)
@@ -103,14 +109,19 @@ def verdict_replayed(
     return found_verdict
 
 
-def _default_routes(
-    traces: Sequence[Trace], specs: Sequence[PolicySpec], slots: str | None, bytes: str | None
-) -> Routes:
+def _one(text: str, option: str) -> PolicySpec:
+    """The one spec that an option names."""
+    specs = parse_all([text])
+    if len(specs) != 1:
+        raise InputError(f"{option} {text}: {len(specs)} policies; name one, as @FILE:NAME")
+    return specs[0]
+
+
+def _default_routes(traces: Sequence[Trace], specs: Sequence[PolicySpec], held: Sequence[Bound]) -> Routes:
     """Rerouted where a bonus was recorded and every spec can be rerouted on every trace."""
     if not any(biased(trace) for trace in traces) and all(spec.router is None for spec in specs):
         return RECORDED_ROUTES
-    for trace in traces:
-        bound = resolve_bound(slots, bytes, trace.meta.policy, trace.classes)
+    for trace, bound in zip(traces, held, strict=True):
         if any(refusal(spec, REROUTED, trace, bound) is not None for spec in specs):
             return RECORDED_ROUTES
     return REROUTED
@@ -127,6 +138,8 @@ def _played(
     progress: Progress | None,
 ) -> list[Candidate]:
     """Every spec over one trace, in one pass."""
+    if semantics.warm >= len(trace.windows):
+        raise InputError(f"--start warm:{semantics.warm}: {trace.path} has {len(trace.windows)} windows; give fewer")
     builder = Builder(trace, bound, semantics, clock)
     found = []
     for spec in specs:
