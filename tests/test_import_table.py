@@ -189,6 +189,15 @@ def test_null_picks(tmp_path: Path) -> None:
         assert lists(found) == EXPECTED | {(0, 0, 0): [3]}, type
 
 
+def test_null_in_lists_of_text(tmp_path: Path) -> None:
+    rows = [row | {"experts": "[3, null]" if i == 0 else row["experts"],
+                   "weights": "[nan 0.5]" if i == 1 else row["weights"]} for i, row in enumerate(whole())]  # fmt: skip
+    result, trace = convert("table", csv(tmp_path / "r", rows))
+    assert lists(trace)[0, 0, 0] == [3] and any(
+        "1 of 8 (12.5%) lists have a weight" in n for n in result.notes
+    )
+
+
 def test_weights_and_outcomes(tmp_path: Path) -> None:
     rows = [row | {"outcome": [0, 1], "domain": row["session"] * 2} for row in whole()]
     rows[0]["weights"] = []
@@ -245,8 +254,8 @@ REFUSALS: tuple[tuple[str, Callable[[Path], Any], dict[str, str], str], ...] = (
     ("half a layer", lambda p: parquet(p, [r | {"layer": r["layer"] + 0.5} for r in whole()]), {},
      "row 1: expected whole numbers in layer, found 2.5"),
     ("beyond 64 bits",
-     lambda p: pq.write_table(pa.table({"token": pa.array([2**63 + 5], pa.uint64()), "layer": [0], "expert": [1]}), p), {},
-     "column token: a number beyond 64 bits"),
+     lambda p: pq.write_table(pa.table({"token": pa.array([2**63 + 5], pa.uint64()), "layer": [0], "expert": [1]}), p),
+     {}, "column token: a number beyond 64 bits"),
     ("other weights", lambda p: parquet(p, edited(1, weights=[0.5])), {}, "row 2: expected 2 of weight, found 1"),
     ("weights in lists only", lambda p: parquet(p, [r | {"weight": [1.0]} for r in picks()]), {},
      "weight holds lists, but expert"),
@@ -257,6 +266,8 @@ REFUSALS: tuple[tuple[str, Callable[[Path], Any], dict[str, str], str], ...] = (
     ("an expert twice", lambda p: parquet(p, edited(1, experts=[2, 2])), {}, "row 2: expert 2 is picked twice"),
     ("no list", lambda p: csv(p, edited(1, experts="[1, two]")), {},
      "line 3: expected a list of numbers in experts, found '[1, two]'"),
+    ("half an expert", lambda p: csv(p, edited(1, experts="[1, 1.5]")), {},
+     "expected whole numbers in experts, found '1.5'"),
     ("no key", lambda p: jsonl(p, [*whole(), {"token": 9, "layer": 2}]), {}, "line 9: expected a key"),
     ("a rank twice", lambda p: csv(p, [r | {"rank": 0} for r in picks()]), {},
      "rank 0 of one token and layer stands there twice"),
