@@ -67,7 +67,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "deepseek_v3": ROUTED | LATENT | {"n_group": 2},
     "granitemoe": LOCAL,
     "phimoe": LOCAL | {"num_experts_per_tok": 2},
-    "llama4_text": LOCAL | {"num_experts_per_tok": 1, "intermediate_size_mlp": 48, "interleave_moe_layer_step": 1},
+    "llama4_text": LOCAL
+    | {"num_experts_per_tok": 1, "intermediate_size_mlp": 48, "interleave_moe_layer_step": 1},
     "jamba": EIGHT | MAMBA,
     "jetmoe": LOCAL | {"num_experts_per_tok": 2, "kv_channels": 8},
     "glm4_moe": ROUTED,

@@ -10,7 +10,9 @@ from replay.cli.flags import Json
 
 
 def recover(
-    partial: Annotated[Path, typer.Argument(metavar="PARTIAL", help="The folder NAME.partial of a recording.")],
+    partial: Annotated[
+        Path, typer.Argument(metavar="PARTIAL", help="The folder NAME.partial of a recording.")
+    ],
     destination: Annotated[Path, typer.Argument(metavar="DST", help="The trace's folder, made here.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an old trace.")] = False,
     as_json: Json = False,

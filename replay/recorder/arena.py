@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from replay.errors import InputError
 
-MISS, HIT, UNKNOWN = 0, 1, 255
+UNKNOWN = 255  # outcome of a repeat; else whether the expert was resident
 
 
 @dataclass(frozen=True)
@@ -136,23 +136,28 @@ class Emulation:
             The arena cannot hold the event.
         """
         flat = picks.ravel()
-        wanted, first = np.unique(flat, return_index=True)
         held = self.resident[layer]
         before = np.flatnonzero(held)
+        if len(picks) == 1:  # a row has each expert once
+            wanted = np.sort(flat)
+            outcome = held[flat].astype(np.uint8)
+        else:
+            wanted, first = np.unique(flat, return_index=True)
+            outcome = np.full(len(flat), UNKNOWN, np.uint8)
+            outcome[first] = held[wanted]
         hit = held[wanted]
-        outcome = np.full(len(flat), UNKNOWN, np.uint8)
-        outcome[first] = np.where(hit, HIT, MISS)
         keys = wanted + layer * self.experts
-        pinned = set(keys[hit].tolist())
-        for key in keys[hit].tolist():
+        hits, misses = keys[hit].tolist(), keys[~hit].tolist()
+        pinned = set(hits)
+        for key in hits:
             self._recency.move_to_end(key)
-        for key in keys[~hit].tolist():
+        for key in misses:
             if len(self._recency) >= self.arena.slots:
                 self._evict(window, layer, len(wanted), pinned)
             self._recency[key] = None
             pinned.add(key)
             held[key - layer * self.experts] = True
-        return Event(before, int(hit.sum()), int((~hit).sum()), outcome.reshape(picks.shape))
+        return Event(before, len(hits), len(misses), outcome.reshape(picks.shape))
 
     def _evict(self, window: int, layer: int, needed: int, pinned: set[int]) -> None:
         victim = next((key for key in self._recency if key not in pinned), None)

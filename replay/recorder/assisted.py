@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 
-def watch_drafter(make: Callable[..., Any], tell: Callable[[list[float] | None, int, int], None]) -> Callable[..., Any]:
+def watch_drafter(
+    make: Callable[..., Any], tell: Callable[[list[float] | None, int, int], None]
+) -> Callable[..., Any]:
     """Wrap what makes a model's candidate generators.
 
     Parameters

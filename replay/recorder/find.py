@@ -81,9 +81,7 @@ def find_blocks(model: Any, bits_per_weight: float | None = None) -> list[Block]
         raise InputError("the model has an encoder and a decoder; only decoders can be recorded")
     modules = dict(model.named_modules())
     found = [
-        block
-        for path, module in modules.items()
-        for block in _block(path, module, modules, bits_per_weight)
+        block for path, module in modules.items() for block in _block(path, module, modules, bits_per_weight)
     ]
     if not found:
         raise InputError(
@@ -95,7 +93,9 @@ def find_blocks(model: Any, bits_per_weight: float | None = None) -> list[Block]
     found = [block for block in found if _stack(block.path) == largest]
     counts = sorted({block.count for block in found})
     if len(counts) > 1:
-        raise InputError(f"{type(model).__name__}: MoE layers have {counts} experts; a trace needs one number")
+        raise InputError(
+            f"{type(model).__name__}: MoE layers have {counts} experts; a trace needs one number"
+        )
     return found
 
 
@@ -104,9 +104,7 @@ def _stack(path: str) -> str:
     return re.split(r"\.\d+(?:\.|$)", path)[0]
 
 
-def _block(
-    path: str, module: Any, modules: dict[str, Any], bits_per_weight: float | None
-) -> Iterator[Block]:
+def _block(path: str, module: Any, modules: dict[str, Any], bits_per_weight: float | None) -> Iterator[Block]:
     """The block that a module is, if it is one."""
     children = list(module.named_children())
     sizes = {name: _expert_counts(child) for name, child in children}
@@ -131,7 +129,9 @@ def _block(
     layer_path = _layer_path(path, modules)
     number = -1 if layer_path is None else int(layer_path.rsplit(".", 1)[-1])
     layer = None if layer_path is None else modules[layer_path]
-    size = tuple(sum(each) for each in zip(*(_bytes(c, count, bits_per_weight) for c in experts), strict=True))
+    size = tuple(
+        sum(each) for each in zip(*(_bytes(c, count, bits_per_weight) for c in experts), strict=True)
+    )
     yield Block(path, module, router, projection, experts, layer, number, count, size)
 
 
@@ -147,7 +147,11 @@ def _expert_counts(child: Any) -> set[int]:
         return set()
     counts = {each.shape[0] for each in _own(child) if each.ndim == 3 and min(each.shape[1:]) > 1}
     items = list(child.children())
-    if len(items) > 1 and len({type(each) for each in items}) == 1 and _own(items[0]) + list(items[0].parameters()):
+    if (
+        len(items) > 1
+        and len({type(each) for each in items}) == 1
+        and _own(items[0]) + list(items[0].parameters())
+    ):
         counts.add(len(items))
     if any(True for _ in child.parameters()):
         counts |= {

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from replay.errors import InputError
 from replay.recorder.find import Block
 from replay.recorder.reading import Reading, Seen, decide, flat, project
 from replay.recorder.topk import watch
+
+
+@dataclass
+class Stage:
+    """The pass that runs now, None between passes."""
+
+    now: Any = None
 
 
 class Layer:
@@ -22,24 +30,64 @@ class Layer:
         [rows, E]; returns None, or picks and weights that the experts are to use instead.
     end : callable
         Called with the layer when its block is done.
+    stage : Stage
+        Holds the present pass.
 
     Attributes
     ----------
     index : int
         Its number among the MoE layers, in the order in which they run; -1 until it ran.
+    reading : Reading or None
+        Where picks and scores are; None until it ran.
+    norm : torch.nn.Module or None
+        The module whose output the router is given.
+    plain : bool
+        Whether two hooks that only keep what they see are enough.
+    seen : Seen
+        What the hooks saw in the present pass.
+    normed : tuple of torch.Tensor
+        What that norm was given and gave, in the first pass.
     """
 
-    def __init__(self, block: Block, ask: Callable[..., Any], end: Callable[[Layer], None]):
+    def __init__(self, block: Block, ask: Callable[..., Any], end: Callable[[Layer], None], stage: Stage):
         self.index = -1
         self.block = block
         self.reading: Reading | None = None
         self.norm: Any = None
-        self._ask, self._end = ask, end
-        self._seen = Seen()
+        self.normed: tuple[Any, Any] = (None, None)
+        self._ask, self._end, self._stage = ask, end, stage
+        self.seen = Seen()
         self._watch: Any = None
+        self.plain = False
         self._asked = self._full = False
-        self._normed: list[tuple[Any, Any]] = []
+        self._position: int | None = None  # of the scores in what the scorer returns; None: it is one tensor
+        self._first: Any = None
+        self._returned: Any = None
+        self._outputs: list[tuple[Any, Any, Any]] = []
         self._handles: list[Any] = []
+
+    def _arm_plainly(self) -> None:
+        """Two hooks that only keep what they see: the usual layer, nothing steered or timed."""
+        reading, stage, i = self.reading, self._stage, self.index
+        assert reading is not None
+        pick, weight, at = reading.pick_at, reading.weight_at, self._position
+        scorer = self.block.projection if reading.logits == "projection" else self.block.router
+
+        def enter_experts(module: Any, args: Any) -> None:
+            now = stage.now
+            if now is not None:
+                if now.picks[i] is not None:
+                    raise InputError(self._twice())
+                now.picks[i] = args[pick]
+                if weight is not None:
+                    now.weights[i] = args[weight]
+
+        def leave_scorer(module: Any, args: Any, output: Any) -> None:
+            if stage.now is not None:
+                stage.now.scores[i] = output if at is None else output[at]
+
+        self._hook(self.block.experts[0].register_forward_pre_hook, enter_experts)
+        self._hook(scorer.register_forward_hook, leave_scorer)
 
     def arm(self, ends: bool) -> None:
         """Put the hooks on: all of them while nothing is decided, then those that are needed.
@@ -54,8 +102,12 @@ class Layer:
         self.disarm()
         reading, block = self.reading, self.block
         self._full = reading is None
+        if self.plain:
+            self._arm_plainly()
+            return
         watches = reading is None or reading.watches
-        if watches or ends or (reading is not None and reading.picks != "experts"):
+        within = reading is not None and reading.in_router and reading.picks == "experts"
+        if ends or (watches and not within) or (reading is not None and reading.picks != "experts"):
             self._hook(block.module.register_forward_pre_hook, self._begin)
             self._hook(block.module.register_forward_hook, self._finish, always_call=True)
         if reading is None or watches or reading.logits == "linear" or not reading.linear:
@@ -86,12 +138,37 @@ class Layer:
 
     def open(self) -> None:
         """Begin a pass."""
-        self._seen = Seen()
-        self._normed = []
+        self._unwatch()
+        self.seen = Seen()
+        self._outputs = []
         self._asked = False
 
+    def learn(self) -> None:
+        """After the first pass: see whether two plain hooks are enough.
+
+        They are where picks and weights are positional arguments of the experts, scores are what the router returns,
+        all of them matrices, and nothing changed the scores after they were kept.
+        """
+        reading, seen = self.reading, self.seen
+        if reading is None or reading.picks != "experts" or reading.watches or self._first is None:
+            return
+        if reading.logits not in ("router", "projection") or not reading.linear:
+            return
+        held = [seen.experts[at] for at in (reading.pick_at, reading.weight_at) if at is not None]
+        scores, kept = self._first
+        places = [reading.pick_at, 0 if reading.weight_at is None else reading.weight_at]
+        self.plain = (
+            all(isinstance(at, int) for at in places)
+            and all(each.ndim == 2 for each in [*held, scores])
+            and bool((scores == kept).all())
+        )
+        self._first = None
+        if self.plain:
+            self.seen, self._outputs = Seen(), []
+
     def _begin(self, module: Any, args: Any) -> None:
-        self._start_watch()
+        if self.reading is None or not self.reading.in_router:
+            self._start_watch()
 
     def _start_watch(self) -> None:
         if self._watch is None and (self.reading is None or self.reading.watches):
@@ -101,37 +178,38 @@ class Layer:
     def _unwatch(self) -> None:
         if self._watch is not None:
             self._watch.__exit__(None, None, None)
-            self._seen.choices = self._watch.seen
+            self.seen.choices = self._watch.seen
             self._watch = None
 
     def _enter_router(self, module: Any, args: Any, kwargs: Any) -> None:
         self._start_watch()  # a block whose forward is not what runs, such as a mixture of attention heads
         if self._watch is not None:
             self._watch.in_router = True
-        tensors = _tensors([*args, *kwargs.values()])
-        self._seen.given = tensors[0] if tensors else None
-        self._seen.call = args, kwargs
+        tensors = tensors_of([*args, *kwargs.values()])
+        self.seen.given = tensors[0] if tensors else None
+        self.seen.call = args, kwargs
 
     def _leave_router(self, module: Any, args: Any, output: Any) -> None:
-        self._seen.router = _tensors(output)
+        self.seen.router = tensors_of(output)
+        if self.reading is None:
+            self._returned = output
         if self._watch is not None:
             self._watch.in_router = False
             if self.reading is not None and self.reading.in_router:
                 self._unwatch()
 
     def _project(self, module: Any, args: Any, output: Any) -> None:
-        self._seen.projected = output
+        self.seen.projected = output
 
     def _keep_normed(self, module: Any, args: Any, output: Any) -> None:
-        tensors = _tensors(output)
-        if tensors and len(tensors) == 1:
-            self._normed.append((module, tensors[0]))
+        tensors = tensors_of(output)
+        given = tensors_of(args)
+        if tensors and len(tensors) == 1 and given:
+            self._outputs.append((module, given[0], tensors[0]))
 
     def _enter_experts(self, module: Any, args: Any, kwargs: Any) -> Any:
         given = dict(enumerate(args)) | kwargs
-        self._seen.experts = {key: value for key, value in given.items() if hasattr(value, "dtype")}
-        if self._asked:
-            return None
+        self.seen.experts = {key: value for key, value in given.items() if hasattr(value, "dtype")}
         self._unwatch()
         self._decide()
         assert self.reading is not None
@@ -154,28 +232,29 @@ class Layer:
     def _computed(self, module: Any, args: Any, output: Any) -> None:
         self._end(self)  # the block's own end, where its forward runs, comes later and counts
 
+    def _twice(self) -> str:
+        return f"{self.block.path}: ran twice in one forward pass, which a trace cannot hold"
+
     def _decide(self) -> None:
         if self.reading is None:
-            self.reading = decide(self.block, self._seen)
+            self.reading = decide(self.block, self.seen)
             self.norm = self._find_norm()
 
     def _find_norm(self) -> Any:
         """The module whose output the router was given."""
-        given = self._seen.given
-        for module, output in reversed(self._normed):
-            if given is not None and output.numel() == given.numel():
-                if output.data_ptr() == given.data_ptr() or bool(
-                    (output.reshape(-1).float() == given.reshape(-1).float()).all()
-                ):
-                    return module
+        given = self.seen.given
+        for module, before, output in reversed(self._outputs):
+            if given is not None and output.numel() == given.numel() and _same(output, given):
+                self.normed = before.detach(), output.detach()
+                return module
         return None
 
     def _tell(self) -> Any:
         """Hand over what this pass picked."""
         if self._asked:
-            raise InputError(f"{self.block.path}: ran twice in one forward pass, which a trace cannot hold")
+            raise InputError(self._twice())
         self._asked = True
-        reading, seen = self.reading, self._seen
+        reading, seen = self.reading, self.seen
         assert reading is not None
         if reading.picks == "topk":
             picks, weights = seen.choices[-1].ids, None
@@ -185,12 +264,38 @@ class Layer:
                 raise InputError(f"{self.block.path}: its {reading.picks} did not run in this forward pass")
             picks = held[reading.pick_at]
             weights = None if reading.weight_at is None else held[reading.weight_at]
+        scores = self.scores(seen)
+        if self._full and self._first is None:
+            self._first = self._whole_scores(), scores.clone()
         width = picks.shape[-1]
         weights = None if weights is None else flat(weights, width)
-        return self._ask(self, flat(picks, width), weights, self._scores(seen))
+        return self._ask(self, flat(picks, width), weights, scores)
 
-    def _scores(self, seen: Seen) -> Any:
-        """Scores of a pass, as the reading says."""
+    def _whole_scores(self) -> Any:
+        """The scores as the scorer returned them; notes where they were."""
+        reading, seen = self.reading, self.seen
+        if reading is None or reading.logits == "projection":
+            return seen.projected
+        if reading.logits != "router":
+            return seen.given
+        value = seen.router[reading.logit_at]
+        if isinstance(self._returned, (tuple, list)):
+            self._position = next(i for i, each in enumerate(self._returned) if each is value)
+        return value
+
+    def scores(self, seen: Seen) -> Any:
+        """Scores of a pass, as the reading says: logits, or what the selection saw.
+
+        Parameters
+        ----------
+        seen : Seen
+            What the hooks saw.
+
+        Returns
+        -------
+        torch.Tensor
+            [rows, E].
+        """
         reading = self.reading
         assert reading is not None
         if reading.chosen and seen.choices:
@@ -210,7 +315,7 @@ class Layer:
         torch.Tensor
             [rows, E].
         """
-        reading, seen = self.reading, self._seen if seen is None else seen
+        reading, seen = self.reading, self.seen if seen is None else seen
         assert reading is not None
         if reading.logits == "projection":
             return flat(seen.projected, self.block.count)
@@ -219,44 +324,13 @@ class Layer:
         value = flat(seen.router[reading.logit_at], self.block.count)
         return value.float().log() if reading.logits == "log" else value
 
-    def candidates(self, residual: Any) -> Any:
-        """Score a residual stream from an earlier layer with this layer's norm and router.
 
-        Parameters
-        ----------
-        residual : torch.Tensor
-            [.., hidden].
-
-        Returns
-        -------
-        torch.Tensor
-            [rows, E], what :meth:`logits` or the selection's scores would be.
-        """
-        reading = self.reading
-        assert reading is not None
-        given = residual if self.norm is None else self.norm(residual)
-        if reading.linear and not (reading.chosen and reading.in_router):
-            return project(self.block, given, reading.wide)
-        return self._ahead(given)
-
-    def _ahead(self, given: Any) -> Any:
-        """Run the router itself on ``given`` as it was called in this pass, apart from what is recorded."""
-        args, kwargs = self._seen.call
-        now = self._seen.given
-        given = given.reshape(now.shape).to(now.dtype)
-        args = tuple(given if each is now else each for each in args)
-        kwargs = {name: given if each is now else each for name, each in kwargs.items()}
-        kept, self._seen = self._seen, Seen(given=given)
-        try:
-            with (watched := watch(self.block.count)):
-                self._seen.router = _tensors(self.block.router.forward(*args, **kwargs))
-            self._seen.choices = watched.seen
-            return self._scores(self._seen)
-        finally:
-            self._seen = kept
-
-
-def _tensors(output: Any) -> list[Any]:
-    """Tensors of a module's output or arguments, in order."""
+def tensors_of(output: Any) -> list[Any]:
+    """List the tensors of a module's output or arguments, in order."""
     items = output if isinstance(output, (tuple, list)) else [output]
     return [each for each in items if hasattr(each, "dtype") and hasattr(each, "shape")]
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two tensors of one size are one, or hold the same values."""
+    return a.data_ptr() == b.data_ptr() or bool((a.reshape(-1).float() == b.reshape(-1).float()).all())

@@ -10,28 +10,8 @@ from numpy.typing import NDArray
 from replay.errors import InputError
 from replay.recorder.arena import Emulation, Event
 from replay.recorder.layer import Layer
+from replay.recorder.rows import halved
 from replay.recorder.weigh import Formula, learn
-
-_HALF = 65504.0  # largest float16
-
-
-def halved(scores: NDArray[np.float32]) -> NDArray[np.float16]:
-    """Round scores to float16, beyond its range to the largest; -inf stays.
-
-    Parameters
-    ----------
-    scores : float32[..]
-
-    Returns
-    -------
-    float16[..]
-
-    Examples
-    --------
-    >>> halved(np.array([1e6, -np.inf], np.float32)).tolist()
-    [65504.0, -inf]
-    """
-    return np.where(np.isneginf(scores), scores, np.clip(scores, -_HALF, _HALF)).astype(np.float16)
 
 
 class Loop:
@@ -88,13 +68,17 @@ class Loop:
                 "record with an arena of bonus 0"
             )
         given = scores.float().cpu().numpy()
+        if np.isnan(given).any():
+            raise InputError(f"window {window}, layer {layer.index}: a router's score is not a number")
         half = halved(given)
         wide = half.astype(np.float32)
         logits = layer.logits().float().cpu().numpy() if layer.reading.chosen else None
         formula = self._formula(layer, picks, weights, given if logits is None else logits)
         routed = self.emulation.route(layer.index, wide, picks.shape[1])
         if (routed < 0).any():
-            raise InputError(f"window {window}, layer {layer.index}: a row has too few finite scores to route")
+            raise InputError(
+                f"window {window}, layer {layer.index}: a row has too few finite scores to route"
+            )
         weighed = formula(wide if logits is None else logits, routed)
         if keep is not None and not keep.all():
             routed[~keep] = picks.cpu().numpy()[~keep]

@@ -27,7 +27,12 @@ def model_section(model: Any, name: str | None, blocks: Sequence[Block], top_k: 
     dict
     """
     config = getattr(model, "config", None)
-    told = name or getattr(config, "name_or_path", "") or getattr(config, "model_type", "") or type(model).__name__
+    told = (
+        name
+        or getattr(config, "name_or_path", "")
+        or getattr(config, "model_type", "")
+        or type(model).__name__
+    )
     section: dict[str, Any] = {
         "name": str(told),
         "layers": len(blocks),
@@ -102,7 +107,10 @@ def source_section(licence: str | None, notes: Sequence[str], counts: dict[str, 
     }
     if licence is not None:
         section["licence"] = licence
-    return section | {"notes": list(notes), "counts": {name: count for name, count in counts.items() if count}}
+    return section | {
+        "notes": list(notes),
+        "counts": {name: count for name, count in counts.items() if count},
+    }
 
 
 def spans(numbers: Sequence[int]) -> str:

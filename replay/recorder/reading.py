@@ -145,7 +145,11 @@ def decide(block: Block, seen: Seen) -> Reading:
 
 
 def _is_ids(tensor: Any) -> bool:
-    return not tensor.dtype.is_floating_point and not tensor.dtype.is_complex and str(tensor.dtype) != "torch.bool"
+    return (
+        not tensor.dtype.is_floating_point
+        and not tensor.dtype.is_complex
+        and str(tensor.dtype) != "torch.bool"
+    )
 
 
 def _find_picks(block: Block, seen: Seen) -> tuple[str, int | str | None, int | str | None, Any]:
@@ -177,7 +181,9 @@ def _find_logits(block: Block, seen: Seen) -> tuple[str, int, Any, bool, bool, l
     """Logits [rows, E]: where, which, their value, whether the product gives them (in float32), and notes."""
     import torch
 
-    products = [] if seen.given is None else [(wide, project(block, seen.given, wide)) for wide in (False, True)]
+    products = (
+        [] if seen.given is None else [(wide, project(block, seen.given, wide)) for wide in (False, True)]
+    )
 
     def product_like(value: Any) -> tuple[bool, bool]:
         for wide, product in products:
@@ -205,7 +211,14 @@ def _find_logits(block: Block, seen: Seen) -> tuple[str, int, Any, bool, bool, l
                 if torch.allclose(product.softmax(-1, torch.float32), value.float(), 1e-2, 1e-3):
                     note = softmaxed + "router_scores are recomputed from its matrix"
                     return "linear", i, product, True, wide, [note]
-            return "log", i, value.float().log(), False, False, [softmaxed + "router_scores are their logarithms"]
+            return (
+                "log",
+                i,
+                value.float().log(),
+                False,
+                False,
+                [softmaxed + "router_scores are their logarithms"],
+            )
     if products:
         return "linear", 0, products[0][1], True, products[0][0], []
     raise InputError(f"{block.path}: the router was not called as a module; its scores cannot be read")

@@ -6,30 +6,30 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from replay.errors import InputError
 from replay.recorder import provenance
-from replay.recorder.arena import Arena, Emulation, Event
+from replay.recorder.ahead import Ahead
+from replay.recorder.arena import Arena, Emulation
 from replay.recorder.assisted import watch_drafter
 from replay.recorder.find import Block, find_blocks
-from replay.recorder.layer import Layer
-from replay.recorder.loop import Loop, halved
-from replay.recorder.rows import Rows, Window
+from replay.recorder.forward import Forward, Gather, unpadded
+from replay.recorder.layer import Layer, Stage
+from replay.recorder.loop import Loop
+from replay.recorder.rows import Rows
 from replay.recorder.session import Sessions
 from replay.recorder.spool import Spool
 from replay.recorder.stopwatch import Stopwatch
 
-FLUSH_WINDOWS = 64
+FLUSH_WINDOWS = 256
 FLUSH_BYTES = 16 * 2**20
 FLUSH_SECONDS = 2.0
-_MOST_ROWS = 2**16 - 1
 
 
 @dataclass(frozen=True)
@@ -68,24 +68,6 @@ class Options:
     arena: Arena | None = None
 
 
-@dataclass
-class _Pass:
-    """One forward pass while it runs; lists have one entry a layer."""
-
-    number: int
-    prefill: bool
-    keep: NDArray[np.bool_] | None
-    picks: list[Any]
-    weights: list[Any]
-    scores: list[Any]
-    logits: list[Any]
-    events: list[Event | None]
-    residuals: dict[int, Any] = field(default_factory=dict)
-    start: Any = None
-    asked: list[Any] = field(default_factory=list)
-    ended: list[Any] = field(default_factory=list)
-
-
 class Recorder:
     """Records a model's forward passes; made by :func:`replay.record`.
 
@@ -105,7 +87,9 @@ class Recorder:
 
     def __init__(self, model: Any, path: Any, options: Options, force: bool = False):
         if options.distance < 0:
-            raise InputError(f"distance is {options.distance}; expected 1 or more layers, or 0 for no candidates")
+            raise InputError(
+                f"distance is {options.distance}; expected 1 or more layers, or 0 for no candidates"
+            )
         self.model = model
         self.path = Path(path)
         self.options = options
@@ -114,15 +98,19 @@ class Recorder:
         self.counts: Counter[str] = Counter()
         self.blocks: list[Block] = find_blocks(model, options.bits_per_weight)
         self._spool = Spool(path, force)
-        self._layers = [Layer(block, self._ask, self._end) for block in self.blocks]
+        self._stage = Stage()
+        self._layers = [Layer(block, self._ask, self._end, self._stage) for block in self.blocks]
         arena = options.arena
         self._emulation = None if arena is None else Emulation(arena, len(self.blocks), self.blocks[0].count)
         self._loop = Loop(self._emulation) if self._emulation and arena and arena.steers else None
         self._watch = Stopwatch(next(model.parameters()).device.type)
         self._rows = Rows()
-        self._pass: _Pass | None = None
         self._handles: list[Any] = []
         self._settled = False
+        self._opened = self._layers
+        self._gather = Gather(
+            options.prefill_scores, options.distance, self._emulation, self._watch, self.counts
+        )
         self._last: tuple[int, int, bool] | None = None
         self._flushed = time.monotonic()
         self._top_k = 0
@@ -164,13 +152,13 @@ class Recorder:
             return
         if not self.windows:
             raise InputError(f"{self.path}: not written: no forward pass of the model ran inside the block")
-        self._flush()
+        self.flush()
         self._spool.finish(self._meta())
 
     def _leave_partial(self, problem: BaseException) -> None:
         """Keep what is whole, and say where it is."""
         try:
-            self._flush()
+            self.flush()
         except Exception as other:  # the first problem is the one to tell
             problem.add_note(f"what was recorded last could not be kept: {other}")
         self._spool.close()
@@ -183,32 +171,42 @@ class Recorder:
         """A forward pass begins."""
         due = len(self._rows.windows) >= FLUSH_WINDOWS or self._rows.nbytes >= FLUSH_BYTES
         if due or (self._rows.windows and time.monotonic() - self._flushed > FLUSH_SECONDS):
-            self._flush()
+            self.flush()
         if not self._settled:
             for layer in self._layers:
                 layer.arm(self.options.timing)
             self._settled = all(layer.reading is not None for layer in self._layers)
-        for layer in self._layers:
+            self._opened = [layer for layer in self._layers if not layer.plain]
+        for layer in self._opened:
             layer.open()
         given = kwargs.get("input_ids", args[0] if args else None)
         given = kwargs.get("inputs_embeds") if given is None else given
         if given is None:
-            raise InputError("the model was called without input_ids or inputs_embeds; nothing to count rows by")
+            raise InputError(
+                "the model was called without input_ids or inputs_embeds; nothing to count rows by"
+            )
         batch, tokens = given.shape[:2]
         count = len(self._layers)
-        self._pass = _Pass(
+        prefill = self.sessions.enter(tokens, kwargs)
+        self._stage.now = Forward(
             self.windows,
-            self.sessions.enter(tokens, kwargs),
-            _unpadded(kwargs.get("attention_mask"), batch, tokens),
-            *([None] * count for _ in range(5)),
+            self.sessions.current,
+            self.sessions.domain,
+            prefill,
+            unpadded(kwargs.get("attention_mask"), batch, tokens),
+            [None] * count,
+            [None] * count,
+            [None] * count,
+            [None] * count,
+            [None] * count,
         )
         if self.options.timing:
-            self._pass.start = self._watch.mark()
-            self._pass.asked, self._pass.ended = [None] * count, [None] * count
+            self._stage.now.start = self._watch.mark()
+            self._stage.now.asked, self._stage.now.ended = [None] * count, [None] * count
 
     def _ask(self, layer: Layer, picks: Any, weights: Any, scores: Any) -> Any:
         """A layer has picked."""
-        now = self._pass
+        now = self._stage.now
         if now is None:
             return None
         if layer.index < 0:
@@ -230,19 +228,21 @@ class Recorder:
 
     def _end(self, layer: Layer) -> None:
         """A layer's block is done."""
-        if self._pass is not None and self._pass.ended:
-            self._pass.ended[layer.index] = self._watch.mark()
+        if self._stage.now is not None and self._stage.now.ended:
+            self._stage.now.ended[layer.index] = self._watch.mark()
 
     def _keep_residual(self, module: Any, args: Any, output: Any) -> None:
-        now = self._pass
+        now = self._stage.now
         if now is None or (now.prefill and not self.options.prefill_scores):
             return
         value = output[0] if isinstance(output, (tuple, list)) else output
-        now.residuals[id(module)] = value.detach().clone()
+        now.residuals[id(module)] = value if self._gather.copies is False else value.detach().clone()
+        if self._gather.copies is None:
+            now.originals[id(module)] = value
 
     def _close(self, module: Any, args: Any, output: Any) -> None:
         """A forward pass is done, or failed (no output): then it is forgotten."""
-        now, self._pass = self._pass, None
+        now, self._stage.now = self._stage.now, None
         if now is None or output is None:
             return
         if any(each is None for each in now.picks):
@@ -250,85 +250,30 @@ class Recorder:
             return
         import torch
 
-        self._layers.sort(key=lambda layer: layer.index)
-        self.blocks = [layer.block for layer in self._layers]
+        if not self._settled:
+            self._learn()
         with torch.no_grad():
-            window = self._window(now)
+            window = self._gather.window(now)
         if window is None:
             self.counts["windows of padding only, left out"] += 1
             return
         self._rows.add(window)
+        self._top_k = window.picks.shape[2]
         self._last = now.number, len(window.picks), now.prefill
         self.windows += 1
 
-    def _window(self, now: _Pass) -> Window | None:
-        """Bring a pass to the processor's memory as a window."""
-        shapes = {tuple(each.shape) for each in now.picks}
-        if len(shapes) != 1:
-            raise InputError(f"window {now.number}: layers picked for {sorted(shapes)} (rows, experts); expected one")
-        keep = now.keep
-        rows = next(iter(shapes))[0]
-        if keep is not None and len(keep) != rows:
-            keep = None
-        if keep is not None:
-            self.counts["rows of padding, left out"] += int((~keep).sum())
-            rows = int(keep.sum())
-        if rows == 0:
-            return None
-        if rows > _MOST_ROWS:
-            raise InputError(f"window {now.number}: {rows} rows; a trace holds {_MOST_ROWS}: feed shorter pieces")
-        picks = _rows_first(now.picks, np.int64, keep)
-        self._top_k = picks.shape[2]
-        weights = None if any(w is None for w in now.weights) else _rows_first(now.weights, np.float32, keep)
-        if self._loop is not None:
-            scores = np.stack(now.scores, axis=1)
-            scores = scores if keep is None else scores[keep]
-        else:
-            scores = _rows_first(now.scores, np.float32, keep)
-        logits = None
-        if any(each is not None for each in now.logits):
-            own = zip(now.logits, now.scores, strict=True)
-            logits = _rows_first([b if a is None else a for a, b in own], np.float32, keep)
-        wanted = not now.prefill or self.options.prefill_scores
-        events = [each for each in now.events if each is not None] or None
-        if self._emulation is not None and events is None:
-            events = [self._emulation.event(now.number, i, picks[:, i]) for i in range(picks.shape[1])]
-        sessions = self.sessions
-        return Window(
-            now.number, sessions.current, now.prefill, sessions.domain, picks, weights, scores, logits, wanted,
-            *self._candidates(now, keep), events, self._times(now),
-        )  # fmt: skip
-
-    def _candidates(
-        self, now: _Pass, keep: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float16] | None]:
-        """Targets, what they were issued after, and scores [rows, targets, E]."""
-        found, distance = [], self.options.distance
-        for target in range(distance, len(self._layers)):
-            source = self.blocks[target - distance]
-            residual = now.residuals.get(id(source.layer))
-            if residual is None or source.layer is self.blocks[target].layer:
-                continue
-            scores = self._layers[target].candidates(residual)
-            if len(scores) == len(now.picks[target]):
-                found.append((target, scores))
-            else:
-                self.counts["layers without candidates, as the residual stream is not one row a token"] += 1
-        targets = np.array([target for target, _ in found], np.int64)
-        if not found:
-            return targets, targets, None
-        scores = _rows_first([each for _, each in found], np.float32, keep)
-        return targets, targets - distance, halved(np.nan_to_num(scores, nan=-np.inf, neginf=-np.inf))
-
-    def _times(self, now: _Pass) -> NDArray[np.float32] | None:
-        if not now.asked:
-            return None
-        begun = [now.start, *now.ended[:-1]]
-        between = self._watch.between_us
-        pairs = [
-            (between(a, b), between(b, c)) for a, b, c in zip(begun, now.asked, now.ended, strict=True)
-        ]
-        return np.array(pairs, np.float32)
+    def _learn(self) -> None:
+        """After the first pass: the layers' order, and what the passes to come can leave out."""
+        self._layers.sort(key=lambda layer: layer.index)
+        self.blocks = [layer.block for layer in self._layers]
+        if self._loop is None and not self.options.timing:
+            for layer in self._layers:
+                layer.learn()
+        if self.options.distance:
+            self._gather.ahead = Ahead(self._layers, self.options.distance)
+            self._gather.ahead.prepare()
+        for layer in self._layers:
+            layer.normed = None, None
 
     def drafts(self, p: Sequence[float], matched: int) -> None:
         """Record the drafts that the last window verified: draft j is its row j + 1.
@@ -346,7 +291,9 @@ class Recorder:
             No decode window, or one without so many rows.
         """
         if self._last is None or self._last[2] or self._last[1] < len(p) + 1:
-            raise InputError(f"drafts: expected a decode window of {len(p) + 1} rows before, found {self._last}")
+            raise InputError(
+                f"drafts: expected a decode window of {len(p) + 1} rows before, found {self._last}"
+            )
         window = self._last[0]
         self._rows.drafts += [(window, step, float(each), step < matched) for step, each in enumerate(p)]
 
@@ -361,11 +308,13 @@ class Recorder:
         else:
             self.drafts(p, matched)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Write what waits."""
         self._flushed = time.monotonic()
         if not self._rows.windows:
             return
+        if self._gather.ahead is not None:
+            self._gather.ahead.refresh()
         first = self._spool.flushes == 0
         batches = self._rows.batches(self.options.scores, self.options.distance > 0)
         if "experts" in (extra := self._experts()):
@@ -380,7 +329,11 @@ class Recorder:
         if len(np.unique(sizes)) == 1:
             return {}
         layer, expert = np.indices(sizes.shape).reshape(2, -1)
-        columns = {"layer": layer.astype(np.uint16), "expert": expert.astype(np.uint16), "bytes": sizes.ravel()}
+        columns = {
+            "layer": layer.astype(np.uint16),
+            "expert": expert.astype(np.uint16),
+            "bytes": sizes.ravel(),
+        }
         return {"experts": pa.record_batch({name: pa.array(values) for name, values in columns.items()})}
 
     def _meta(self) -> dict[str, Any]:
@@ -410,28 +363,11 @@ class Recorder:
         for layer in self._layers:
             notes = list(layer.reading.notes) if layer.reading else []
             if self.options.distance and layer.norm is None and layer.index >= self.options.distance:
-                notes.append("no norm before the router was found: candidates are its scores of the residual as it is")
+                notes.append(
+                    "no norm before the router was found: candidates are its scores of the residual as it is"
+                )
             for note in notes:
                 said.setdefault(note, []).append(layer.index)
         bits = self.options.bits_per_weight
         extra = [] if bits is None else [f"expert sizes are computed at {bits:g} bits a weight"]
         return [f"{provenance.spans(layers)}: {note}" for note, layers in said.items()] + extra
-
-
-def _rows_first(layers: list[Any], dtype: Any, keep: NDArray[np.bool_] | None) -> NDArray[Any]:
-    """Tensors [rows, n] of each layer as one array [rows, L, n]."""
-    import torch
-
-    kind = torch.int64 if dtype is np.int64 else torch.float32
-    tensors = [torch.as_tensor(each) for each in layers]
-    device = tensors[0].device
-    stacked = torch.stack([each.to(device=device, dtype=kind) for each in tensors], dim=1).cpu().numpy()
-    return stacked if keep is None else stacked[keep]
-
-
-def _unpadded(mask: Any, batch: int, tokens: int) -> NDArray[np.bool_] | None:
-    """Rows that are no padding, [batch * tokens]; None where all are, or nothing tells."""
-    if mask is None or getattr(mask, "ndim", 0) != 2 or mask.shape[1] < tokens or mask.shape[0] != batch:
-        return None
-    rows = (mask[:, -tokens:] != 0).reshape(-1).cpu().numpy()
-    return None if rows.all() else rows

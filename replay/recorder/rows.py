@@ -13,6 +13,28 @@ from replay.errors import InputError
 from replay.recorder.arena import Event
 from replay.recorder.rank import Ranking, settle
 
+_HALF = 65504.0  # largest float16
+
+
+def halved(scores: NDArray[np.float32]) -> NDArray[np.float16]:
+    """Round scores to float16, beyond its range to the largest; -inf stays, NaN becomes -inf.
+
+    Parameters
+    ----------
+    scores : float32[..]
+
+    Returns
+    -------
+    float16[..]
+
+    Examples
+    --------
+    >>> halved(np.array([1e6, -np.inf], np.float32)).tolist()
+    [65504.0, -inf]
+    """
+    low = np.isneginf(scores) | np.isnan(scores)
+    return np.where(low, np.float32(-np.inf), np.clip(scores, -_HALF, _HALF)).astype(np.float16)
+
 
 @dataclass
 class Window:
@@ -33,7 +55,7 @@ class Window:
         Whether the window's scores are kept.
     targets, issued : int64[c]
         Layers that have candidates, ascending, and the layers after which they were issued.
-    candidates : float16[rows, c, E] or None
+    candidates : float32[rows, c, E] or None
     events : list of Event or None
         One a layer.
     times : float32[L, 2] or None
@@ -51,7 +73,7 @@ class Window:
     wanted: bool
     targets: NDArray[np.int64]
     issued: NDArray[np.int64]
-    candidates: NDArray[np.float16] | None
+    candidates: NDArray[np.float32] | None
     events: list[Event] | None
     times: NDArray[np.float32] | None
 
@@ -103,63 +125,104 @@ class Rows:
         InputError
             A score is not a number.
         """
-        windows = self.windows
-        for window in windows:
-            _settle(window, self.ranking)
-        tables = {"windows": _windows(windows), "selections": _selections(windows), "drafts": _drafts(self.drafts)}
+        waiting = _Waiting(self.windows)
+        waiting.settle(self.ranking)
+        tables = {
+            "windows": _windows(self.windows),
+            "selections": waiting.selections(),
+            "drafts": _drafts(self.drafts),
+        }
         if candidates:
-            tables["candidates"] = _candidates(windows)
+            tables["candidates"] = _candidates(self.windows, waiting.scores.shape[2])
         if scores:
-            tables["router_scores"] = _scores(windows)
-        if windows[0].events is not None:
-            tables["residents"], tables["counters"] = _residents(windows), _counters(windows)
-        if windows[0].times is not None:
-            tables["timing"] = _timing(windows)
+            tables["router_scores"] = waiting.router_scores()
+        if self.windows[0].events is not None:
+            tables["residents"], tables["counters"] = _residents(self.windows), _counters(self.windows)
+        if self.windows[0].times is not None:
+            tables["timing"] = _timing(self.windows)
         self.windows, self.drafts, self.nbytes = [], [], 0
         return tables
 
 
-def _settle(window: Window, ranking: Ranking) -> None:
-    """Picks in rank order, scores that say what was picked."""
-    rows, layers, experts = window.scores.shape
-    bad = np.isnan(window.scores) | np.isposinf(window.scores)
-    if bad.any():
-        _, layer, expert = np.argwhere(bad)[0]
-        raise InputError(
-            f"window {window.number}, layer {layer}: the router's score of expert {expert} is not finite; the model's "
-            "arithmetic overflowed"
-        )
-    if window.scores.dtype == np.float16:
-        ranking.rows += rows * layers
-        return
-    picks = window.picks.reshape(rows * layers, -1)
-    scores = window.scores.reshape(rows * layers, experts)
-    order = settle(picks, scores, ranking)
-    window.picks, window.scores = picks.reshape(window.picks.shape), scores.reshape(window.scores.shape)
-    if window.weights is not None:
-        weights = np.take_along_axis(window.weights.reshape(order.shape), order, axis=1)
-        window.weights = weights.reshape(window.picks.shape)
-    for layer, event in enumerate(window.events or ()):
-        event.outcome = np.take_along_axis(event.outcome, order.reshape(window.picks.shape)[:, layer], axis=1)
+class _Waiting:
+    """Rows of several windows in one piece: arrays [rows, L, ..]."""
+
+    def __init__(self, windows: list[Window]):
+        self.windows = windows
+        self.counts = np.array([len(each.picks) for each in windows])
+        self.picks = _whole([each.picks for each in windows])
+        self.scores = _whole([each.scores for each in windows])
+        weights = [each.weights for each in windows if each.weights is not None]
+        self.weights = _whole(weights) if len(weights) == len(windows) else None
+        logits = [each.logits for each in windows if each.logits is not None]
+        self.logits = _whole(logits) if len(logits) == len(windows) else None
+        outcome = [
+            np.stack([event.outcome for event in each.events], axis=1) for each in windows if each.events
+        ]
+        self.outcome = _whole(outcome) if outcome else None
+
+    def settle(self, ranking: Ranking) -> None:
+        """Picks in rank order, scores that say what was picked."""
+        rows, layers, experts = self.scores.shape
+        if not np.isfinite(self.scores.max(initial=0)):  # NaN, or +inf
+            bad = np.isnan(self.scores) | np.isposinf(self.scores)
+            row, layer, expert = np.argwhere(bad)[0]
+            window = self.windows[int(np.searchsorted(np.cumsum(self.counts), row, side="right"))].number
+            raise InputError(
+                f"window {window}, layer {layer}: the router's score of expert {expert} is not finite; the model's "
+                "arithmetic overflowed"
+            )
+        if self.scores.dtype == np.float16:
+            ranking.rows += rows * layers
+            return
+        picks = self.picks.reshape(rows * layers, -1)
+        order = settle(picks, self.scores.reshape(rows * layers, experts), ranking).reshape(self.picks.shape)
+        if self.weights is not None:
+            self.weights = np.take_along_axis(self.weights, order, axis=2)
+        if self.outcome is not None:
+            self.outcome = np.take_along_axis(self.outcome, order, axis=2)
+
+    def _keys(self, counts: NDArray[np.int64], numbers: list[int]) -> dict[str, pa.Array]:
+        """Columns window, row, layer of windows with so many rows."""
+        layers, rows = self.picks.shape[1], int(counts.sum())
+        within = np.arange(rows) - np.repeat(np.cumsum(counts) - counts, counts)
+        return {
+            "window": pa.array(np.repeat(np.array(numbers, np.uint32), counts * layers)),
+            "row": pa.array(np.repeat(within.astype(np.uint16), layers)),
+            "layer": pa.array(np.tile(np.arange(layers, dtype=np.uint16), rows)),
+        }
+
+    def selections(self) -> pa.RecordBatch:
+        columns = self._keys(self.counts, [each.number for each in self.windows])
+        columns["experts"] = _lists(self.picks, np.uint16)
+        if self.weights is not None:
+            columns["weights"] = _lists(self.weights, np.float32)
+        if self.outcome is not None:
+            columns["outcome"] = _lists(self.outcome, np.uint8)
+        return _batch(columns)
+
+    def router_scores(self) -> pa.RecordBatch:
+        wanted = np.array([each.wanted for each in self.windows])
+        rows = np.repeat(wanted, self.counts)
+        columns = self._keys(self.counts[wanted], [each.number for each in self.windows if each.wanted])
+        columns["scores"] = _lists(self.scores[rows], self.scores.dtype)
+        if self.logits is not None:
+            columns["logits"] = _lists(self.logits[rows], np.float32)
+        return _batch(columns)
 
 
-def _lists(values: NDArray[Any]) -> pa.Array:
-    """Arrays of one length as lists."""
-    count, width = values.shape
-    offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.ascontiguousarray(values).reshape(-1)))
+def _whole(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts) if len(parts) > 1 else parts[0].copy()
 
 
-def _keys(windows: list[Window], layers: list[NDArray[np.int64]]) -> dict[str, pa.Array]:
-    """Columns window, row, layer for windows with these layers each."""
-    window = [np.full(len(each.picks) * len(own), each.number) for each, own in zip(windows, layers, strict=True)]
-    row = [np.repeat(np.arange(len(each.picks)), len(own)) for each, own in zip(windows, layers, strict=True)]
-    layer = [np.tile(own, len(each.picks)) for each, own in zip(windows, layers, strict=True)]
-    return {
-        "window": pa.array(_joined(window, np.uint32)),
-        "row": pa.array(_joined(row, np.uint16)),
-        "layer": pa.array(_joined(layer, np.uint16)),
-    }
+def _lists(values: NDArray[Any], dtype: Any) -> pa.Array:
+    """Arrays [.., n] as lists of n."""
+    width = values.shape[-1]
+    count = values.size // width
+    offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets), pa.array(np.ascontiguousarray(values, dtype).reshape(-1))
+    )
 
 
 def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
@@ -182,42 +245,25 @@ def _windows(windows: list[Window]) -> pa.RecordBatch:
     )
 
 
-def _selections(windows: list[Window]) -> pa.RecordBatch:
-    layers, width = windows[0].picks.shape[1:]
-    columns = _keys(windows, [np.arange(layers)] * len(windows))
-    columns["experts"] = _lists(_joined([each.picks.reshape(-1, width) for each in windows], np.uint16))
-    weights = [each.weights.reshape(-1, width) for each in windows if each.weights is not None]
-    if len(weights) == len(windows):
-        columns["weights"] = _lists(_joined(weights, np.float32))
-    if windows[0].events is not None:
-        outcome = [np.stack([event.outcome for event in each.events or ()], axis=1) for each in windows]
-        columns["outcome"] = _lists(_joined([each.reshape(-1, width) for each in outcome], np.uint8))
-    return _batch(columns)
-
-
-def _scores(windows: list[Window]) -> pa.RecordBatch:
-    layers, experts = windows[0].scores.shape[1:]
-    kept = [each for each in windows if each.wanted]
-    columns = _keys(kept, [np.arange(layers)] * len(kept))
-    dtype = windows[0].scores.dtype
-    values = _joined([each.scores.reshape(-1, experts) for each in kept], dtype)
-    columns["scores"] = _lists(values.reshape(-1, experts))
-    if windows[0].logits is not None:
-        logits = [each.logits.reshape(-1, experts) for each in kept if each.logits is not None]
-        columns["logits"] = _lists(_joined(logits, np.float32).reshape(-1, experts))
-    return _batch(columns)
-
-
-def _candidates(windows: list[Window]) -> pa.RecordBatch:
-    experts = windows[0].scores.shape[2]
+def _candidates(windows: list[Window], experts: int) -> pa.RecordBatch:
     kept = [each for each in windows if each.candidates is not None]
-    columns = _keys(kept, [each.targets for each in kept])
-    columns["issued_after"] = pa.array(
-        _joined([np.tile(each.issued, len(each.picks)) for each in kept], np.int16)
-    )
+    shapes = [(len(each.picks), len(each.targets)) for each in kept]
+    numbers = [np.full(rows * layers, each.number) for each, (rows, layers) in zip(kept, shapes, strict=True)]
     values = [each.candidates.reshape(-1, experts) for each in kept if each.candidates is not None]
-    columns["scores"] = _lists(_joined(values, np.float16).reshape(-1, experts))
-    return _batch(columns)
+    scores = halved(_joined(values, np.float32).reshape(-1, experts))
+    return _batch(
+        {
+            "window": pa.array(_joined(numbers, np.uint32)),
+            "row": pa.array(
+                _joined([np.repeat(np.arange(rows), layers) for rows, layers in shapes], np.uint16)
+            ),
+            "layer": pa.array(_joined([np.tile(each.targets, len(each.picks)) for each in kept], np.uint16)),
+            "issued_after": pa.array(
+                _joined([np.tile(each.issued, len(each.picks)) for each in kept], np.int16)
+            ),
+            "scores": _lists(scores, np.float16),
+        }
+    )
 
 
 def _events(windows: list[Window]) -> tuple[dict[str, pa.Array], list[Event]]:

@@ -114,7 +114,9 @@ class Spool:
 
 
 def _write_head(folder: Path, meta: Mapping[str, Any]) -> None:
-    text = json.dumps({"format": _FORMAT, "version": _VERSION, "meta": meta}, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        {"format": _FORMAT, "version": _VERSION, "meta": meta}, ensure_ascii=False, allow_nan=False
+    )
     new = folder / f"{HEAD}.new"
     new.write_text(text + "\n", encoding="utf-8")
     new.replace(folder / HEAD)
@@ -180,24 +182,32 @@ def recover(
     streams = sorted(folder.glob("*.arrows"))
     names = {file.stem for file in streams}
     if not {"windows", "selections"} <= names or not names <= set(TRACE):
-        raise InputError(f"{folder}: expected streams windows.arrows and selections.arrows, found {sorted(names)}")
+        raise InputError(
+            f"{folder}: expected streams windows.arrows and selections.arrows, found {sorted(names)}"
+        )
     flushes = min(sum(1 for _ in _batches(file)) for file in streams)
     if not flushes:
         raise InputError(f"{folder}: no window was written whole; there is nothing to recover")
     source = dict(meta.get("source") or {})
     notes = [*source.get("notes", []), "recovered from an interrupted recording: its first windows"]
-    return _write_trace(folder, Path(destination), meta | {"source": source | {"notes": notes}}, flushes, force)
+    return _write_trace(
+        folder, Path(destination), meta | {"source": source | {"notes": notes}}, flushes, force
+    )
 
 
 def _read_head(folder: Path) -> dict[str, Any]:
     file = folder / HEAD
     if not file.is_file():
-        raise InputError(f"{folder}: expected the folder NAME.partial of a recording, with {HEAD}; check the path")
+        raise InputError(
+            f"{folder}: expected the folder NAME.partial of a recording, with {HEAD}; check the path"
+        )
     try:
         head = json.loads(file.read_text(encoding="utf-8"))
         known = head["format"] == _FORMAT and head["version"] == _VERSION and isinstance(head["meta"], dict)
     except (ValueError, KeyError, TypeError):
         known = False
     if not known:
-        raise InputError(f"{file}: expected format {_FORMAT!r}, version {_VERSION}; was it written by this program?")
+        raise InputError(
+            f"{file}: expected format {_FORMAT!r}, version {_VERSION}; was it written by this program?"
+        )
     return head["meta"]
