@@ -1,8 +1,8 @@
 """Replay recorded mixture-of-experts decode traces through caching and read-ahead policies.
 
 What a program or a notebook needs is here under one name and loaded on first use, so that ``import replay`` costs
-nothing: ``open``, ``compare`` and ``load`` for runs, ``plot_*`` for charts, ``write_trace`` and ``TraceWriter`` for
-recorders, and the errors.
+nothing: ``open``, ``compare`` and ``load`` for runs, ``plot_*`` for charts, ``record`` (and its ``Arena``) for models of
+transformers, ``write_trace`` and ``TraceWriter`` for other recorders, and the errors.
 """
 
 from importlib import import_module
@@ -28,6 +28,8 @@ _PLACES = {
     "save_chart": "replay.plot:save",
     "write_trace": "replay.trace",
     "TraceWriter": "replay.trace",
+    "record": "replay.recorder",
+    "Arena": "replay.recorder",
     "ReplayError": "replay.errors",
     "InputError": "replay.errors",
     "CheckFailed": "replay.errors",
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
     from replay.front import compare as compare
     from replay.front import load as load
     from replay.plot import save
+    from replay.recorder import Arena as Arena
+    from replay.recorder import record as record
     from replay.trace import Trace as Trace
     from replay.trace import TraceWriter as TraceWriter
     from replay.trace import open_trace as open_trace

@@ -17,6 +17,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("declarations", ("queue_size", "policy", "semantics")),
     ("trace", ("trace", "importers", "exporters")),
     ("kernels", ("jit", "arena", "router", "router_rows", "stack", "log", "disk", "fate")),
+    ("recorder", ("recorder",)),
     ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound", "grid")),
     ("engine", ("engine", "chunk", "lookahead", "training", "lane", "timing", "timeline", "clock")),
     ("counts", ("ledger", "agreement", "grouping", "depth")),

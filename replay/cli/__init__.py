@@ -41,6 +41,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("info", "replay.cli.info", "info"),
     ("policies", "replay.cli.policies", "policies"),
     ("query", "replay.cli.query", "query"),
+    ("recover", "replay.cli.recover", "recover"),
     ("report", "replay.cli.report", "report"),
     ("schema", "replay.cli.schema", "schema"),
     ("synth", "replay.cli.synth", "synth"),

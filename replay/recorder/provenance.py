@@ -1,0 +1,140 @@
+"""What trace.json says of a recording."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+from replay import __version__
+from replay.recorder.arena import Arena
+from replay.recorder.find import Block
+
+
+def model_section(model: Any, name: str | None, blocks: Sequence[Block], top_k: int) -> dict[str, Any]:
+    """Make ``model`` of trace.json.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    name : str or None
+        What to call it; its configuration's name by default.
+    blocks : sequence of Block
+    top_k : int
+
+    Returns
+    -------
+    dict
+    """
+    config = getattr(model, "config", None)
+    told = (
+        name
+        or getattr(config, "name_or_path", "")
+        or getattr(config, "model_type", "")
+        or type(model).__name__
+    )
+    section: dict[str, Any] = {
+        "name": str(told),
+        "layers": len(blocks),
+        "experts": blocks[0].count,
+        "top_k": top_k,
+    }
+    numbers = [block.number for block in blocks]
+    if numbers != list(range(len(blocks))) and len(set(numbers)) == len(numbers) and min(numbers) >= 0:
+        section["layer_ids"] = numbers
+    return section
+
+
+def router_section(arena: Arena | None) -> dict[str, Any]:
+    """Make ``router``: no bonus, or the emulated arena's."""
+    if arena is None or not arena.steers:
+        return {"protect": 0, "bonus": 0.0, "r1_bonus": 0.0, "draft_moce": False}
+    return {"protect": arena.protect, "bonus": arena.bonus, "r1_bonus": arena.r1, "draft_moce": False}
+
+
+def policy_section(arena: Arena | None) -> dict[str, Any] | None:
+    """Make ``policy``: what the emulated arena did; None without one."""
+    if arena is None:
+        return None
+    return {
+        "prefetch": {"name": "none"},
+        "evict": "lru",
+        "slots": [arena.slots],
+        "scope": "global",
+        "order": "id",
+        "cell": "atomic",
+    }
+
+
+def engine_section(model: Any) -> dict[str, Any]:
+    """Make ``engine``: transformers, and how the model ran."""
+    import torch
+    import transformers
+
+    parameter = next(model.parameters())
+    config = getattr(model, "config", None)
+    told = {
+        "class": type(model).__name__,
+        "dtype": str(parameter.dtype).removeprefix("torch."),
+        "device": parameter.device.type,
+        "torch": torch.__version__,
+    }
+    for name in ("model_type", "_experts_implementation", "_attn_implementation"):
+        value = getattr(config, name, None)
+        if isinstance(value, str):
+            told[name.lstrip("_")] = value
+    return {"name": "transformers", "version": transformers.__version__, "config": told}
+
+
+def source_section(licence: str | None, notes: Sequence[str], counts: dict[str, int]) -> dict[str, Any]:
+    """Make ``source``.
+
+    Parameters
+    ----------
+    licence : str or None
+    notes : sequence of str
+    counts : dict of int
+        Rows and windows that need a word; zeros are left out.
+
+    Returns
+    -------
+    dict
+    """
+    section: dict[str, Any] = {
+        "recorder": "replay.record",
+        "version": __version__,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+    if licence is not None:
+        section["licence"] = licence
+    return section | {
+        "notes": list(notes),
+        "counts": {name: count for name, count in counts.items() if count},
+    }
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """Write numbers shortly.
+
+    Parameters
+    ----------
+    numbers : sequence of int
+        Ascending.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> spans([0, 1, 2, 5]), spans([3])
+    ('layers 0-2, 5', 'layer 3')
+    """
+    parts: list[list[int]] = []
+    for each in numbers:
+        if parts and each == parts[-1][1] + 1:
+            parts[-1][1] = each
+        else:
+            parts.append([each, each])
+    text = ", ".join(f"{low}" if low == high else f"{low}-{high}" for low, high in parts)
+    return f"layer{'' if len(numbers) == 1 else 's'} {text}"
