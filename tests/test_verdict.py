@@ -273,7 +273,14 @@ def test_specs_of_a_file_and_bounds_of_a_file(long: Path, tmp_path: Path, cli: C
     whole = f"@{tmp_path / 'specs.toml'}"
     assert "2 policies" in cli("verdict", long, "--baseline", whole, "--candidate", named[1]).err
     (tmp_path / "budget.toml").write_text("slots = [[5, 5, 4]]\n")
-    options = ["--baseline", "none+lru", "--candidate", "unpert1:k=2+lru", "--budget", tmp_path / "budget.toml"]
+    options = [
+        "--baseline",
+        "none+lru",
+        "--candidate",
+        "unpert1:k=2+lru",
+        "--budget",
+        tmp_path / "budget.toml",
+    ]
     assert cli("verdict", long, *options)[0] == 2
     code, _, err = cli("verdict", long, *options, "--scope", "layer")
     assert code in (0, 1) and "budget.toml" in err

@@ -139,7 +139,9 @@ def _played(
 ) -> list[Candidate]:
     """Every spec over one trace, in one pass."""
     if semantics.warm >= len(trace.windows):
-        raise InputError(f"--start warm:{semantics.warm}: {trace.path} has {len(trace.windows)} windows; give fewer")
+        raise InputError(
+            f"--start warm:{semantics.warm}: {trace.path} has {len(trace.windows)} windows; give fewer"
+        )
     builder = Builder(trace, bound, semantics, clock)
     found = []
     for spec in specs:
