@@ -237,7 +237,7 @@ def table(count: int, lines: list[Line]) -> str:
             "",
             *(
                 f"Hashpower {name}: lru {lines[0].ratio(name):.2f} (aimed at {lru}; the loop alone "
-                f"{lines[0].theirs[name] / lines[0].loop:.2f}), geometric mean {mean(lines, name):.2f} (aimed at {every})."
+                f"{lines[0].theirs[name] / lines[0].loop:.2f}), mean {mean(lines, name):.2f} (aimed at {every})."
                 for name, (lru, every) in TARGETS.items()
             ),
         ]
