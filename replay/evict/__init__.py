@@ -33,7 +33,7 @@ slots in lists (``unlink``, ``link_head``, ``link_tail``, ``link_after``), what 
 and ``MARK`` of an expert, ``WORK`` to ``WORK + 15`` and the lists at ``LISTS + 2 * i`` of a part. The main list's
 sentinel is the part itself. :class:`PolicyFile` types the interface. A slot that ``victim`` does not return stays
 in the order; nothing but the policy's own words and the lists may be written. The steps are compiled without
-bounds checks: ``NUMBA_BOUNDSCHECK=1`` finds a wrong address.
+bounds checks and without negative indices: ``NUMBA_BOUNDSCHECK=1`` finds a wrong address.
 """
 
 from __future__ import annotations

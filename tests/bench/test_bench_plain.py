@@ -1,0 +1,15 @@
+"""The event loop is some times faster than libcachesim on the same stream; the table is printed (``-s``)."""
+
+import pytest
+
+from tests.bench.plain import FLOORS, mean, measure, table
+
+
+@pytest.mark.bench
+def test_faster_than_libcachesim() -> None:
+    pytest.importorskip("libcachesim", reason="libcachesim is not installed: nothing to compare with")
+    count, lines = measure(2_000_000)
+    print("\n" + table(count, lines))
+    for hashpower, (lru, all_of_them) in FLOORS.items():
+        assert lines[0].ratio(hashpower) >= lru
+        assert mean(lines, hashpower) >= all_of_them
