@@ -1,8 +1,8 @@
 """Replay recorded mixture-of-experts decode traces through caching and read-ahead policies.
 
 What a program or a notebook needs is here under one name and loaded on first use, so that ``import replay`` costs
-nothing: ``open``, ``compare`` and ``load`` for runs, ``plot_*`` for charts, ``record`` (and its ``Arena``) for models of
-transformers, ``write_trace`` and ``TraceWriter`` for other recorders, and the errors.
+nothing: ``open``, ``compare`` and ``load`` for runs, ``plot_*`` for charts, ``record`` (with its ``Arena``)
+for models of transformers, ``write_trace`` and ``TraceWriter`` for other recorders, and the errors.
 """
 
 from importlib import import_module
