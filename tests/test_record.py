@@ -17,6 +17,7 @@ from tiny_moe import FAMILIES, tiny
 
 import replay
 from replay import Arena, open_trace
+from replay.audit import audit_router
 from replay.errors import InputError
 from replay.fidelity import check_fidelity
 from replay.recorder.rank import Ranking, settle
@@ -72,6 +73,22 @@ def read(path: Path, table: str) -> pa.Table:
     return pq.read_table(path / f"{table}.parquet")
 
 
+# how the families weigh their picks, where it is not a softmax over the chosen
+WEIGHTS = {
+    "qwen2_moe": "softmax over all",
+    "qwen3_moe": "softmax over all",
+    "olmoe": "softmax over all",
+    "deepseek_v2": "softmax over all",
+    "deepseek_v3": "sigmoid over their sum times 2.5, of the column logits",
+    "jamba": "softmax over all",
+    "glm4_moe": "sigmoid over their sum, of the column logits",
+    "ernie4_5_moe": "softmax over the chosen, of the column logits",
+    "phimoe": "unknown",
+    "jetmoe": None,
+    "llama4_text": None,
+}
+
+
 @models
 @pytest.mark.parametrize("family", FAMILIES)
 def test_recorded_scores_say_what_was_picked(family: str, tmp_path: Path) -> None:
@@ -83,6 +100,11 @@ def test_recorded_scores_say_what_was_picked(family: str, tmp_path: Path) -> Non
     trace = open_trace(path)
     layers = len(recorder.blocks)
     assert differing(trace) == ((14 + 4 * 2) * layers, 0)
+    audited = audit_router(trace)
+    assert (audited.rows, audited.ids, audited.order) == ((14 + 4 * 2) * layers, 0, 0)
+    weighed = trace.meta.raw["router"].get("weights")
+    assert weighed == WEIGHTS.get(family, "softmax over the chosen")
+    assert weighed != "softmax over the chosen" or audited.weights == 0
     assert trace.windows.rows.tolist() == [14, 2, 2, 2, 2]
     assert trace.windows.prefill.tolist() == [True, False, False, False, False]
     assert trace.meta.source["counts"].get("rows whose picks the scores do not explain") is None

@@ -11,7 +11,7 @@ from replay.errors import InputError
 from replay.recorder.arena import Emulation, Event
 from replay.recorder.layer import Layer
 from replay.recorder.rows import halved
-from replay.recorder.weigh import Formula, learn
+from replay.recorder.weigh import Formula, learn_of
 
 
 class Loop:
@@ -73,7 +73,7 @@ class Loop:
         half = halved(given)
         wide = half.astype(np.float32)
         logits = layer.logits().float().cpu().numpy() if layer.reading.chosen else None
-        formula = self._formula(layer, picks, weights, given if logits is None else logits)
+        formula = self._formula(layer, picks, weights)
         routed = self.emulation.route(layer.index, wide, picks.shape[1])
         if (routed < 0).any():
             raise InputError(
@@ -88,13 +88,9 @@ class Loop:
         new_weights = torch.from_numpy(weighed.astype(np.float32)).to(weights.device)
         return new_picks, new_weights, half, event
 
-    def _formula(self, layer: Layer, picks: Any, weights: Any, logits: NDArray[np.float32]) -> Formula:
+    def _formula(self, layer: Layer, picks: Any, weights: Any) -> Formula:
         if layer.index not in self.formulas:
-            found = None
-            if weights is not None:
-                tolerance = 1e-3 if str(weights.dtype) == "torch.float32" else 3e-2
-                ids = picks.cpu().numpy().astype(np.int64)
-                found = learn(logits, ids, weights.float().cpu().numpy(), tolerance)
+            found = None if weights is None else learn_of(layer.logits(), picks, weights)
             if found is None:
                 raise InputError(
                     f"{layer.block.path}: its weights follow no formula that is known here, so other picks cannot be "

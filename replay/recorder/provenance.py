@@ -45,11 +45,27 @@ def model_section(model: Any, name: str | None, blocks: Sequence[Block], top_k: 
     return section
 
 
-def router_section(arena: Arena | None) -> dict[str, Any]:
-    """Make ``router``: no bonus, or the emulated arena's."""
-    if arena is None or not arena.steers:
-        return {"protect": 0, "bonus": 0.0, "r1_bonus": 0.0, "draft_moce": False}
-    return {"protect": arena.protect, "bonus": arena.bonus, "r1_bonus": arena.r1, "draft_moce": False}
+def router_section(arena: Arena | None, weighed: set[str]) -> dict[str, Any]:
+    """Make ``router``.
+
+    Parameters
+    ----------
+    arena : Arena or None
+        Its bonus, where it steers; else there was none.
+    weighed : set of str
+        Formulas of the layers' weights.
+
+    Returns
+    -------
+    dict
+        ``weights`` says how the model weighs its picks: ``softmax over the chosen`` is the rule of semantics 2.
+    """
+    section: dict[str, Any] = {"protect": 0, "bonus": 0.0, "r1_bonus": 0.0, "draft_moce": False}
+    if arena is not None and arena.steers:
+        section |= {"protect": arena.protect, "bonus": arena.bonus, "r1_bonus": arena.r1}
+    if weighed:
+        section["weights"] = weighed.copy().pop() if len(weighed) == 1 else "not one formula in all layers"
+    return section
 
 
 def policy_section(arena: Arena | None) -> dict[str, Any] | None:

@@ -26,6 +26,7 @@ from replay.recorder.rows import Rows
 from replay.recorder.session import Sessions
 from replay.recorder.spool import Spool
 from replay.recorder.stopwatch import Stopwatch
+from replay.recorder.weigh import Formula, learn_of
 
 FLUSH_WINDOWS = 256
 FLUSH_BYTES = 16 * 2**20
@@ -114,6 +115,7 @@ class Recorder:
         self._last: tuple[int, int, bool] | None = None
         self._flushed = time.monotonic()
         self._top_k = 0
+        self._weighed: set[str] = set()
 
     def session(self, domain: str | None = None) -> AbstractContextManager[None]:
         """Put the block's passes in one new session; see :meth:`Sessions.session`."""
@@ -251,7 +253,7 @@ class Recorder:
         import torch
 
         if not self._settled:
-            self._learn()
+            self._learn(now)
         with torch.no_grad():
             window = self._gather.window(now)
         if window is None:
@@ -262,10 +264,20 @@ class Recorder:
         self._last = now.number, len(window.picks), now.prefill
         self.windows += 1
 
-    def _learn(self) -> None:
+    def _learn(self, now: Forward) -> None:
         """After the first pass: the layers' order, and what the passes to come can leave out."""
         self._layers.sort(key=lambda layer: layer.index)
         self.blocks = [layer.block for layer in self._layers]
+        if self._loop is not None:
+            found: list[Formula | None] = [self._loop.formulas[layer.index] for layer in self._layers]
+        elif all(each is not None for each in now.weights):
+            own = zip(now.logits, now.scores, now.picks, now.weights, strict=True)
+            found = [learn_of(b if a is None else a, picks, weights) for a, b, picks, weights in own]
+        else:
+            found = []
+        for layer, formula in zip(self._layers, found, strict=False):
+            of = ", of the column logits" if layer.reading and layer.reading.chosen else ""
+            self._weighed.add("unknown" if formula is None else f"{formula}{of}")
         if self._loop is None and not self.options.timing:
             for layer in self._layers:
                 layer.learn()
@@ -351,7 +363,7 @@ class Recorder:
             "rows whose picks the scores do not explain": ranking.unexplained,
         }
         return meta | {
-            "router": provenance.router_section(options.arena),
+            "router": provenance.router_section(options.arena, self._weighed),
             "policy": provenance.policy_section(options.arena),
             "engine": provenance.engine_section(self.model),
             "source": provenance.source_section(options.licence, [*options.notes, *self._notes()], counts),

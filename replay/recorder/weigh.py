@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,9 @@ class Formula:
     name: str
     scale: float
 
+    def __str__(self) -> str:
+        return self.name if self.scale == 1 else f"{self.name} times {self.scale:g}"
+
     def __call__(self, scores: NDArray[np.floating], picks: NDArray[np.int64]) -> NDArray[np.float64]:
         """Weigh ``picks`` [n, k] by their rows of logits [n, E]."""
         return FORMULAS[self.name](scores, picks) * self.scale
@@ -106,3 +110,22 @@ def learn(
             scale = near if abs(near - middle) <= tolerance * middle else middle
             found.append(Formula(name, scale))
     return min(found, key=lambda each: abs(np.log(each.scale)), default=None)
+
+
+def learn_of(logits: Any, picks: Any, weights: Any) -> Formula | None:
+    """Find the formula of a model's weights from its tensors.
+
+    Parameters
+    ----------
+    logits : torch.Tensor
+        [n, E].
+    picks, weights : torch.Tensor
+        [n, k], as the model gave them.
+
+    Returns
+    -------
+    Formula or None
+    """
+    tolerance = 1e-3 if str(weights.dtype) == "torch.float32" else 3e-2
+    wide, given = (each.detach().float().cpu().numpy() for each in (logits, weights))
+    return learn(wide, picks.cpu().numpy().astype(np.int64), given, tolerance)
