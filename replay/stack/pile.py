@@ -73,23 +73,32 @@ def put(pile, at, number, rank):
 
 
 @inline
-def next_farther(pile, at, end, rank):
-    """First place from ``at`` on, before ``end``, of a greater rank; ``end`` where there is none."""
-    while at < end:
-        block = at // BLOCK
-        stop = min(block * BLOCK + BLOCK, end)
-        if pile.most[block] > rank:
-            while at < stop:
-                if pile.rank[at] > rank:
-                    return at
-                at += 1
-        at = stop
-    return end
+def sink_through(pile, at, stop, carried, rank):
+    """Let an expert sink from ``at`` to before ``stop``, inside a block that holds a farther one.
+
+    Wherever it meets a farther one it stays, and that one sinks on. Returns what sinks on behind the block. The
+    block's greatest rank leaves with it, if it is met; all before its place are then no greater than what took it.
+    """
+    block = at // BLOCK
+    most = pile.most[block]
+    while at < stop and rank < most:
+        following = pile.rank[at]
+        if following > rank:
+            key = pile.key[at]
+            pile.key[at], pile.rank[at], pile.place[carried] = carried, rank, at
+            carried, rank = key, following
+        at += 1
+    if rank == most:
+        left = pile.rank[at - 1]
+        for i in range(at, block * BLOCK + BLOCK):
+            left = max(left, pile.rank[i])
+        pile.most[block] = left
+    return carried, rank
 
 
 @inline
 def promote(pile, p, number):
-    """Move an expert to the top of its part's stack; what it displaces sinks to the next one that is farther."""
+    """Move an expert to the top of its part's stack; what it displaces sinks past all that are nearer."""
     first = pile.first[p]
     end = pile.place[number]
     if end < 0:
@@ -101,14 +110,11 @@ def promote(pile, p, number):
     carried, rank = pile.key[first], pile.rank[first]
     put(pile, first, number, np.int64(-1))
     at = first + 1
-    while True:
-        at = next_farther(pile, at, end, rank)
-        if at == end:
-            break
-        following, following_rank = pile.key[at], pile.rank[at]
-        put(pile, at, carried, rank)
-        carried, rank = following, following_rank
-        at += 1
+    while at < end:
+        stop = min((at // BLOCK + 1) * BLOCK, end)
+        if pile.most[at // BLOCK] > rank:
+            carried, rank = sink_through(pile, at, stop, carried, rank)
+        at = stop
     put(pile, end, carried, rank)
 
 
