@@ -2,8 +2,8 @@
 
 numba's own cache index watches the file of the cached function only; an edit in a file that the
 function calls into leaves a stale result behind, and a changed bounds-check flag is ignored. Here every
-kernel is cached in a folder named by a hash of all sources of this package, numba's version and its
-flags, so that any edit starts a fresh folder.
+kernel is cached in a folder named by a hash of all sources that kernels can depend on, numba's version and
+its flags, so that an edit of any of them starts a fresh folder.
 
 The decorators:
 
@@ -29,7 +29,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -57,8 +57,52 @@ STEP = types.int64(MEMORY, types.int64, types.int64)
 STEP_TYPE = types.FunctionType(STEP)
 
 
+_IMPORT = re.compile(
+    rb"^\s*(?:from\s+(replay[\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+(replay[\w.]*))", re.M
+)
+
+
+def kernel_sources() -> dict[str, bytes]:
+    """Sources that compiled code can depend on: of the modules that import this one, and of all that those import.
+
+    Returns
+    -------
+    dict of str to bytes
+        By module name. Edits elsewhere (a chart, a command) leave compiled kernels as they are.
+
+    Examples
+    --------
+    >>> found = kernel_sources()
+    >>> "replay.engine.loop" in found, "replay.arena" in found, "replay.cli" in found
+    (True, True, False)
+    """
+    root = Path(__file__).parent
+    sources = {}
+    for path in root.rglob("*.py"):
+        name = ".".join((root.name, *path.relative_to(root).with_suffix("").parts))
+        sources[name.removesuffix(".__init__")] = path.read_bytes()
+    imports = {name: _imports(text, sources) for name, text in sources.items()}
+    found = {__name__}
+    waiting = [name for name, named in imports.items() if __name__ in named]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(imports[name])
+    return {name: sources[name] for name in sorted(found)}
+
+
+def _imports(text: bytes, known: Iterable[str]) -> set[str]:
+    """Modules of this package that a source imports; the package itself, which only re-exports, left out."""
+    named: set[str] = set()
+    for outer, names, whole in _IMPORT.findall(text):
+        module = (outer or whole).decode()
+        named.update((module, *(f"{module}.{name}" for name in re.findall(r"\w+", names.decode()))))
+    return (named & set(known)) - {__name__.partition(".")[0]}
+
+
 def source_key() -> str:
-    """Hash of everything a compiled kernel depends on: sources, numba version, flags.
+    """Hash of everything a compiled kernel depends on: its sources, numba's version, flags.
 
     Returns
     -------
@@ -68,10 +112,9 @@ def source_key() -> str:
     digest = hashlib.sha256(numba.__version__.encode())
     for flag in FLAGS:
         digest.update(f"{flag}={getattr(config, flag, None)};".encode())
-    root = Path(__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
+    for name, source in kernel_sources().items():
+        digest.update(f"{name}={len(source)};".encode())
+        digest.update(source)
     return digest.hexdigest()[:16]
 
 
