@@ -18,7 +18,10 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("trace", ("trace", "importers", "exporters")),
     ("kernels", ("jit", "arena", "router", "router_rows", "stack", "log", "disk", "fate")),
     ("recorder", ("recorder",)),
-    ("policies", ("predict", "evict", "gate", "spec", "resolve", "switches", "retain", "bound", "grid")),
+    (
+        "policies",
+        ("predict", "evict", "gate", "calibration", "spec", "resolve", "switches", "retain", "bound", "grid"),
+    ),
     ("engine", ("engine", "chunk", "lookahead", "training", "lane", "timing", "timeline", "clock")),
     ("counts", ("ledger", "agreement", "grouping", "depth")),
     (
