@@ -31,7 +31,7 @@ from replay.spec import PolicySpec
 from replay.summary import summarise
 from replay.timing import ClockParams
 from replay.trace import Trace
-from replay.trust import warnings_for
+from replay.trust import nothing_counted, warnings_for
 
 
 def compare(
@@ -129,7 +129,8 @@ def compare(
     away = [c for c in found if c.routes != "recorded"]
     kept = pl.concat([routes_frame(c.text, c.routes, c.tally, c.given_up) for c in away]) if away else None
     parted = parting.report(found)
-    warnings = warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage, parted)
+    warnings = nothing_counted(summary)
+    warnings += warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage, parted)
     if holds(semantics, bound, trace.sizes, bool(trace.windows.prefill.any())):
         warnings += beaten(each for c in found for each in _played(c, bound))
     info = {

@@ -11,6 +11,7 @@ from replay.play import Coverage
 from replay.resolve import Resolved
 from replay.semantics import Routes, Semantics
 from replay.trace import Trace
+from replay.trace.look import ranks_lost
 
 
 def warnings_for(
@@ -44,6 +45,7 @@ def warnings_for(
     if any(each.kind == "recorded" for each in routes):
         found += _fixed_routes(trace)
         found += [text for text in (sentence(parting),) if text is not None]
+    found += _sizes_and_ranks(trace)
     found += _retention(policies)
     found += _coverage(trace, policies, routes, coverage)
     found += _recorded_ways(trace, semantics)
@@ -52,6 +54,27 @@ def warnings_for(
     if bound.bytes is not None and any(p.spec.evict.name == "belady" for p in policies):
         found.append("under a byte budget belady is a heuristic, no bound, unless all experts have one size")
     return found
+
+
+def nothing_counted(summary: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say that no decode window is counted, where that is so: a trace of prefill windows, or a start past the rest.
+
+    Parameters
+    ----------
+    summary : sequence of mapping
+        Rows of the summary.
+
+    Returns
+    -------
+    list of str
+        One sentence, or none.
+    """
+    if any(row["tokens"] for row in summary):
+        return []
+    return [
+        "no decode window is counted, so every figure per token is empty; what prefill windows read is in the totals "
+        "of the summary and in the tables layers and windows"
+    ]
 
 
 def _fixed_routes(trace: Trace) -> list[str]:
@@ -69,6 +92,22 @@ def _fixed_routes(trace: Trace) -> list[str]:
             "screen, because other evictions would have changed the routes"
         ]
     return []
+
+
+def _sizes_and_ranks(trace: Trace) -> list[str]:
+    """What the trace itself does not hold: sizes of experts, the order of picks."""
+    found = []
+    if int(trace.sizes.max()) <= 1:
+        found.append(
+            "the sizes of the experts are not known (1 byte stands for each): only counts mean something here, no "
+            "bytes, waits or fates of reads; say the size when importing (--expert-bytes)"
+        )
+    if ranks_lost(trace):
+        found.append(
+            "the picks of nearly every row ascend: the ranks are lost, so whatever reads them (order rows, cell "
+            "sequential) does not play what the engine did"
+        )
+    return found
 
 
 def _retention(policies: Sequence[Resolved]) -> list[str]:

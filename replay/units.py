@@ -165,3 +165,20 @@ def format_bytes(size: int) -> str:
             break
     digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
     return f"{value:.{digits}f} {unit}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Write a count with its noun, in the plural but for one.
+
+    Parameters
+    ----------
+    count : int
+    noun : str
+        In the singular; its plural ends in s.
+
+    Examples
+    --------
+    >>> counted(1, "warning"), counted(0, "session"), counted(2000, "window")
+    ('1 warning', '0 sessions', '2,000 windows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

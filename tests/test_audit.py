@@ -136,13 +136,29 @@ def test_the_command_exits_1_where_an_audit_does_not_hold(cli: Cli, tmp_path: Pa
     write(stored(recorded_by_engine(trace)), tmp_path / "right")
     write(stored(recorded_by_engine(trace, tail_defect=True)), tmp_path / "wrong")
     code, out, _ = cli("audit", tmp_path / "right")
-    assert code == 0 and "the audit holds" in out and "fidelity   not checked" in out
+    assert code == 0 and "the audit holds (of the router only)" in out and "fidelity   not checked" in out
     code, out, err = cli("audit", tmp_path / "wrong")
     assert code == 1 and "the r1 tail defect" in out and "weights of" in err and err.count("\n") == 1
     code, out, _ = cli("audit", tmp_path / "wrong", "--json")
     told = json.loads(out)
     assert code == 1 and told["holds"] is False and told["router"]["r1_tail"] == told["router"]["weights"] > 0
     assert cli("audit", tmp_path / "none")[0] == 2
+
+
+@pytest.mark.parametrize("policy", [None, {"prefetch": None, "evict": "frob", "slots": [14]}])
+def test_nothing_audited_is_no_audit_that_holds(
+    policy: dict[str, object] | None, cli: Cli, tmp_path: Path
+) -> None:
+    write(drawn(7, router_scores={}), tmp_path / "trace")
+    document = json.loads((tmp_path / "trace" / "trace.json").read_text())
+    (tmp_path / "trace" / "trace.json").write_text(json.dumps(document | {"policy": policy}))
+    code, out, err = cli("audit", tmp_path / "trace")
+    assert code == 2 and "the audit holds" not in out and "nothing could be audited" in out
+    assert "nothing could be audited: router: the trace has no table router_scores; fidelity: " in err
+    assert err.count("\n") == 1
+    code, out, _ = cli("audit", tmp_path / "trace", "--json")
+    told = json.loads(out)
+    assert code == 2 and told["holds"] is None and told["audited"] == [] and len(told["missing"]) == 2
 
 
 def test_fidelity_is_part_of_it(shared: Path, tmp_path: Path) -> None:

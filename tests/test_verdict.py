@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import polars as pl
@@ -375,3 +376,29 @@ def test_recorded_runs_of_other_windows_are_refused(long: Path, tmp_path: Path) 
         verdict_recorded(base, open_trace(recording(tmp_path / "short", tmp_path / "b", 1.0)))
     with pytest.raises(InputError, match="nothing to compare"):
         verdict_recorded(base, open_trace(long))
+
+
+# --- what may be pooled ----------------------------------------------------------------------------
+
+
+def test_a_trace_given_twice_is_no_second_sample(long: Path, tmp_path: Path, cli: Cli) -> None:
+    copy = tmp_path / "copy"
+    copytree(long, copy)
+    options = ("--baseline", "none+lru", "--candidate", "none+fifo", "--slots", "14")
+    for second in (long, copy):
+        code, out, err = cli("verdict", long, second, *options)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert f"{second}: holds the same selections as {long}" in err and "twice" in err
+
+
+def test_models_are_pooled_only_when_asked(long: Path, tmp_path: Path, cli: Cli) -> None:
+    write(sessions_trace(count=4, seed=9), tmp_path / "other")
+    document = json.loads((tmp_path / "other" / "trace.json").read_text())
+    document["model"]["name"] = "another"
+    (tmp_path / "other" / "trace.json").write_text(json.dumps(document))
+    options = ("--baseline", "none+lru", "--candidate", "none+fifo", "--slots", "14")
+    code, out, err = cli("verdict", long, tmp_path / "other", *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"another model than {long}: name 'another' against " in err and "--mixed-models" in err
+    code, out, err = cli("verdict", long, tmp_path / "other", *options, "--mixed-models")
+    assert code in (0, 1) and "different models are pooled" in err and "name 'another'" in err

@@ -54,17 +54,33 @@ class Audit:
         return found
 
     @property
+    def audited(self) -> list[str]:
+        """Names of the audits that could be made: ``router``, ``fidelity``."""
+        parts = {
+            "router": self.router.reason is None,
+            "fidelity": self.fidelity is not None or self.fidelity_failed,
+        }
+        return [name for name, made in parts.items() if made]
+
+    @property
+    def missing(self) -> list[str]:
+        """Why each audit that could not be made could not."""
+        reasons = {"router": self.router.reason, "fidelity": self.fidelity_reason}
+        return [f"{name}: {reason}" for name, reason in reasons.items() if name not in self.audited]
+
+    @property
     def holds(self) -> bool:
-        """Whether every audit that could be made holds."""
-        return not self.failures
+        """Whether at least one audit could be made, and every one that could holds."""
+        return bool(self.audited) and not self.failures
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the audits as plain data."""
+        """Give the audits as plain data; ``holds`` is None where nothing could be audited."""
         body = asdict(self)
         body["router"]["holds"] = self.router.holds
         if self.fidelity is not None:
             body["fidelity"]["holds"] = self.fidelity.holds
-        return body | {"holds": self.holds, "failures": self.failures}
+        said = {"holds": self.holds if self.audited else None, "audited": self.audited}
+        return body | said | {"failures": self.failures, "missing": self.missing}
 
 
 def audit(trace: Trace) -> Audit:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from replay.cli.flags import Json, TracePath
-from replay.errors import CheckFailed
+from replay.errors import CheckFailed, InputError
 
 if TYPE_CHECKING:
     from replay.audit import Audit, RouterAudit, Sample
@@ -18,7 +18,7 @@ def audit(path: TracePath, as_json: Json = False) -> None:
     Router: picks and weights are computed again from the recorded router scores, resident snapshots and router
     settings. Fidelity: the recorded policy is replayed and held against outcomes, counters and snapshots. Look:
     warnings, which fail nothing. Exit code 1 where an audit does not hold; one that the trace does not allow
-    says why.
+    says why. Exit code 2 where it allows neither: nothing was audited, so nothing holds.
 
     Examples
     --------
@@ -33,17 +33,28 @@ def audit(path: TracePath, as_json: Json = False) -> None:
         typer.echo(json.dumps(found.as_dict(), indent=1, allow_nan=False, default=str))
     else:
         typer.echo("\n".join(_lines(found)))
+    if not found.audited:
+        raise InputError(f"{path}: nothing could be audited: {'; '.join(found.missing)}")
     if not found.holds:
         raise CheckFailed(f"{path}: the audit does not hold: {'; '.join(found.failures)}")
 
 
 def _lines(found: "Audit") -> list[str]:
     """Lay the audits out for a terminal."""
+    from replay.units import counted
+
     lines = [*_router(found.router), *_fidelity(found)]
     warnings = found.look.warnings
-    lines.append(f"look       {len(warnings)} warnings" if warnings else "look       no warnings")
+    lines.append(f"look       {counted(len(warnings), 'warning') if warnings else 'no warnings'}")
     lines += [f"           {each.share:.2%} {each.text}" for each in warnings]
-    return [*lines, "", "the audit holds" if found.holds else "the audit does NOT hold"]
+    return [*lines, "", _outcome(found)]
+
+
+def _outcome(found: "Audit") -> str:
+    if not found.audited:
+        return "nothing could be audited"
+    what = "the audit holds" if found.holds else "the audit does NOT hold"
+    return what if not found.missing else f"{what} (of the {' and '.join(found.audited)} only)"
 
 
 def _router(router: "RouterAudit") -> list[str]:

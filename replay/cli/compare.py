@@ -129,12 +129,14 @@ def _print(run: "Run", trace: "Trace", out: Any, quiet: bool) -> None:
 
 def _heading(run: "Run") -> list[str]:
     """What was replayed, and what to know of it."""
+    from replay.units import counted
+
     info = run.info
     trace, bound, ways = info["trace"], info["bound"], info["semantics"]
     held = f"{'+'.join(map(str, bound['slots']))} slots" if bound["slots"] else f"{bound['bytes']} bytes"
     lines = [
         f"trace      {trace['name']}: {trace['model']}, {trace['layers']} layers x {trace['experts']} experts, "
-        f"top-{trace['top_k']}; {trace['windows']} windows, {trace['sessions']} sessions",
+        f"top-{trace['top_k']}; {counted(trace['windows'], 'window')}, {counted(trace['sessions'], 'session')}",
         f"arena      {held} ({bound['origin']}), scope {ways['scope']}",
         f"semantics  routes {', '.join(info['routes'])}; order {ways['order']}, cell {ways['cell']}, "
         f"split {'on' if ways['split'] else 'off'}, start {ways['start']}, prefill {ways['prefill']}"
@@ -264,11 +266,14 @@ def _fixed(value: float | None, digits: int) -> str | None:
 
 
 def _worst(run: "Run") -> str:
-    """The five layers that miss most under the baseline."""
+    """The five layers whose decode windows miss most under the baseline, as the report names them."""
     import polars as pl
 
     base = run.info["baseline"]
-    rows = run.layers.filter((pl.col("policy") == base) & (pl.col("routes") == run.info["routes"][0]))
+    mine = (pl.col("policy") == base) & (pl.col("routes") == run.info["routes"][0])
+    rows = run.layers.filter(mine & (pl.col("phase") == "decode"))
+    if rows.is_empty():
+        return "no decode window is counted: no layer misses anything per token"
     by_layer = rows.group_by("layer").agg(pl.col("misses").sum(), pl.col("lookups").sum())
     worst = by_layer.sort(["misses", "layer"], descending=[True, False]).head(5)
     total = max(int(by_layer["misses"].sum()), 1)

@@ -43,6 +43,9 @@ def verdict(
         ),
     ] = None,
     clock: flags.ClockFile = None,
+    mixed_models: Annotated[
+        bool, typer.Option("--mixed-models", help="Pool traces of different models.")
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals.")] = 0,
     threads: flags.Threads = None,
     quiet: flags.Quiet = False,
@@ -81,7 +84,7 @@ def verdict(
         with flags.progress(sum(len(each.windows) for each in opened), quiet) as progress:
             found = verdict_replayed(
                 opened, baseline, candidate, slots=slots, bytes=bytes, budget=budget, semantics=semantics,
-                routes=kinds[0], clock=params, seed=seed, threads=threads, progress=progress,
+                routes=kinds[0], clock=params, mixed=mixed_models, seed=seed, threads=threads, progress=progress,
             )  # fmt: skip
     if as_json:
         import json

@@ -68,6 +68,16 @@ class Request:
     prompt: int | None = None
     columns: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name, value, unknown in (
+            ("expert_bytes", self.expert_bytes, "the size of an expert"),
+            ("bytes", self.bytes, "the budget"),
+        ):
+            if value is not None and value < 1:
+                raise InputError(
+                    f"{_flag(name)} {value}: expected at least 1 byte; leave it out where {unknown} is not known"
+                )
+
 
 @dataclass(frozen=True)
 class Imported:

@@ -84,6 +84,8 @@ def _beside(row: dict[str, float], other: dict[str, float] | None) -> list[Cell]
 
 def in_words(subject: Subject, table: pl.DataFrame) -> str:
     """The five layers that miss most under the baseline, in a sentence."""
+    if not subject.decoded:
+        return "No decode window is counted, so no layer misses anything per token."
     base = worst(subject, table)
     total = max(int(base["misses"].sum()), 1)
     named = [

@@ -45,7 +45,9 @@ class Picture:
 
 
 def draw(subject: Subject, prepared: Prepared) -> dict[str, Picture]:
-    """Draw every chart that the run has data for, by name."""
+    """Draw every chart that the run has data for, by name; none without a decode window."""
+    if not subject.decoded:
+        return {}
     made = [_fates(subject, prepared), _heat(subject, prepared), _along(subject, prepared)]
     if len(subject.rows) > 1:
         made.append(_frontier(subject))

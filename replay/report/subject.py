@@ -31,6 +31,11 @@ class Subject:
         return self.run.layers["timely"].null_count() < len(self.run.layers)
 
     @cached_property
+    def decoded(self) -> bool:
+        """Whether any decode window is counted: without one there is no figure per token."""
+        return any(row["tokens"] for row in self.run.summary)
+
+    @cached_property
     def several_routes(self) -> bool:
         """Whether the run has more than one kind of routes."""
         return len(self.kinds) > 1

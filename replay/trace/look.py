@@ -18,6 +18,7 @@ from replay.trace.reach import best_scores
 from replay.trace.reader import Trace
 
 LOOK_WINDOWS = 20_000  # windows whose picks are looked at
+RANK_WINDOWS = 64  # windows that tell whether ranks are lost
 SCORE_WINDOWS = 2_000  # windows whose scores are looked at
 RUN = 8  # identical rows in a row that make a long run
 _EVEN = 1e-6  # weights whose spread is at most this share are uniform
@@ -108,7 +109,7 @@ class _Picks:
         self.rows += int(chunk.row_start[-1])
         self.lists += len(lengths)
         self.short += int((lengths < self.trace.meta.top_k).sum())
-        self._order(picks, lengths)
+        self.order(picks)
         if chunk.weights is not None:
             self._weights(chunk.weights, picks)
         self.marks.append(self._mark(picks))
@@ -117,7 +118,8 @@ class _Picks:
         self.counts += np.bincount(keys, minlength=len(self.counts))
         self._reuse(chunk, keys, picks.offsets)
 
-    def _order(self, picks: Lists, lengths: np.ndarray) -> None:
+    def order(self, picks: Lists) -> None:
+        lengths = picks.lengths
         falls = np.zeros(len(lengths), bool)
         inside = np.ones(max(len(picks.values) - 1, 0), bool)
         starts = picks.offsets[1:-1]
@@ -202,6 +204,31 @@ def look(trace: Trace, windows: int = LOOK_WINDOWS, scored: int = SCORE_WINDOWS)
     return found
 
 
+def ranks_lost(trace: Trace, windows: int = RANK_WINDOWS) -> bool:
+    """Say whether the picks of nearly every row ascend, as an engine leaves them that sorts its ids.
+
+    Parameters
+    ----------
+    trace : Trace
+    windows : int
+        From its start, the windows that are looked at.
+
+    Returns
+    -------
+    bool
+        False where there are too few rows to tell.
+    """
+    picks = _Picks(trace)
+    for chunk in _first(trace, "selections", windows):
+        assert chunk.selections is not None
+        picks.order(chunk.selections)
+    return _sorted(picks)
+
+
+def _sorted(picks: _Picks) -> bool:
+    return picks.long >= _FEW and picks.ascending / picks.long > 0.99
+
+
 def _first(trace: Trace, name: str, windows: int) -> Iterator[Chunk]:
     for chunk in trace.chunks([name], {"selections": ("weights",)}):
         yield chunk
@@ -265,7 +292,8 @@ def _warnings(found: Look, picks: _Picks, top_k: int) -> Iterator[Warning]:
             )
     if found.short:
         yield Warning("short", found.short, f"(row, layer) with fewer than {top_k} picks: ranks were dropped")
-    if found.sorted is not None and found.sorted > 0.99 and picks.long >= _FEW:
+    if _sorted(picks):
+        assert found.sorted is not None
         yield Warning("sorted", found.sorted, "(row, layer) with ascending ids: the ranks are lost")
     if found.runs:
         text = f"rows in runs of {RUN} or more identical ones: start-up profiling, not traffic?"

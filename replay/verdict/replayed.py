@@ -21,6 +21,7 @@ from replay.timing import ClockParams, load_clock
 from replay.trace import Trace
 from replay.verdict.ladder import Step, changed, ladder
 from replay.verdict.paired import figures_of
+from replay.verdict.pool import pooled
 from replay.verdict.rule import decide
 from replay.verdict.session import FIGURES, Sessions, gather, join
 from replay.verdict.whole import Rung, Verdict, settle
@@ -37,6 +38,7 @@ def verdict_replayed(
     semantics: Semantics | None = None,
     routes: Routes | None = None,
     clock: ClockParams | None = None,
+    mixed: bool = False,
     seed: int = 0,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -59,6 +61,8 @@ def verdict_replayed(
         it; recorded otherwise.
     clock : ClockParams, optional
         By default each trace's own.
+    mixed : bool
+        Whether sessions of different models may be pooled.
     seed : int
         Of the intervals.
     threads : int, optional
@@ -72,9 +76,10 @@ def verdict_replayed(
     Raises
     ------
     InputError
-        A spec cannot run on a trace.
+        A spec cannot run on a trace, a trace is given twice, or the traces are of different models.
     """
     semantics = semantics or Semantics()
+    mixture = pooled(traces, mixed)
     if budget is not None and semantics.scope != "layer":
         raise InputError("--budget gives every layer its slots; add --scope layer")
     base, other = _one(baseline, "--baseline"), _one(candidate, "--candidate")
@@ -97,7 +102,7 @@ def verdict_replayed(
     sessions = [join(parts) for parts in zip(*pairs, strict=True)]
     names = base.text, other.text
     found_verdict = settle("replayed", [str(t.path) for t in traces], names, sessions[0], seed)
-    found_verdict.notes = list(dict.fromkeys([*_more_than_one(base, other), *notes]))
+    found_verdict.notes = list(dict.fromkeys([*_more_than_one(base, other), *mixture, *notes]))
     found_verdict.ladder = [_rung(step, part, seed) for step, part in zip(steps, sessions[1:], strict=False)]
     found_verdict.info = {
         "routes": chosen.text,
