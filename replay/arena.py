@@ -58,6 +58,7 @@ EQUAL_BYTES = 30  # bytes of every expert; -1: they differ
 TRACKED = 31  # 1: USED_AT is kept, for prompt-hot
 TOKEN = 32  # experts that one token wants of a part: layers x top_k, or top_k in a layer's arena
 DECODED = 33  # decode windows begun
+PAST = 34  # address of what a read-ahead policy remembers of past events
 EVENT_TIMES, WINDOW_TIMES = 40, 41  # look-ahead policies: times of an event, and of a window
 EQUAL_TIMES = 42  # look-ahead policies: times that are one moment, in which nothing comes before another
 HEADER = 64
@@ -209,6 +210,7 @@ def build(
     extra_words: NDArray[np.int64] | None = None,
     seed: int = 0,
     top_k: int = 1,
+    past_words: int = 0,
 ) -> NDArray[np.int64]:
     """Lay out the memory of one replay.
 
@@ -224,6 +226,8 @@ def build(
         Seed of the policy's random numbers.
     top_k : int
         Experts that a row picks in each layer.
+    past_words : int
+        Words in which the read-ahead policy remembers past events.
 
     Returns
     -------
@@ -247,11 +251,12 @@ def build(
     slot_of_at, at = at, at + keys
     uses_at, at = at, at + keys
     tally_at, at = at, at + TALLY_WORDS * layers
+    past_at, at = at, at + past_words
     heap_at = at + np.concatenate(([0], np.cumsum(slots)[:-1]))
     at += int(slots.sum())
     extra_at = at + np.concatenate(([0], np.cumsum(extra)[:-1]))
     at += int(extra.sum())
-    m = aligned(at)
+    m = aligned(at)  # which ends with the last part's own block
     m[[NOW, AVOID, OWN, HOTNOW]] = 0, -1, 1, -1
     m[EVENT_TIMES], m[WINDOW_TIMES], m[EQUAL_TIMES] = 1, layers, 1
     m[[SLOT_OF, KEYS, SPEC_LISTS, USES, PARTS, PART_COUNT]] = (
@@ -263,7 +268,7 @@ def build(
         parts,
     )
     m[[OLD, NEW, OLD_GENERATION, NEW_GENERATION]] = limbo_at, limbo_at + experts, -1, -1
-    m[TALLY] = tally_at
+    m[TALLY], m[PAST] = tally_at, past_at
     m[SOLE_PART] = part_at[0] if parts == 1 else -1
     m[EQUAL_BYTES] = sizes.flat[0] if (sizes == sizes.flat[0]).all() else -1
     m[BYTES_BOUND], m[SEED] = int(plan.by_bytes), seed

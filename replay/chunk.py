@@ -103,6 +103,7 @@ class Demand:
     picks: int = 0
     reach: float = 0.0
     moments: bool = False
+    every: bool = False
     router: bool = False
     router_picks: int = 0
     router_reach: float = 0.0
@@ -121,6 +122,8 @@ class Prepared:
         Ranked predictions, or empty.
     moments : Guesses
         The same groups for ``oracle``; without a candidates table, after layer l-1 for every l >= 1.
+    every : Guesses
+        After layer l-1 for every l >= 1, whatever the candidates: where policies act that learn from events.
     router : Scores
     widest : float
         Widest spread of a row's router scores so far; only where ``cacheprior`` asks.
@@ -132,6 +135,7 @@ class Prepared:
     prefill: NDArray[np.uint8]
     guesses: Guesses
     moments: Guesses
+    every: Guesses
     router: Scores
     widest: float = 0.0
     _views: dict[bytes, Events] = field(default_factory=dict)
@@ -204,7 +208,7 @@ def group(raw: RawScores, first: int, windows: int, layers: int) -> Guesses:
 
 
 def every_layer(windows: int, layers: int) -> Guesses:
-    """Moments without a candidates table: after layer l-1, for l >= 1 (semantics 3, ``oracle``)."""
+    """Moments that no candidates table gives: after layer l-1, for l >= 1 (semantics 3, ``oracle``)."""
     counts = np.tile(np.array([0] + [1] * (layers - 1) + [0]), windows)
     at = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
     groups = windows * (layers - 1)
@@ -248,10 +252,11 @@ def prepare(
             guesses = moments._replace(offsets=offsets, ids=ids, scores=scores)
     elif demand.moments and not table:
         moments = every_layer(windows, layers)
+    every = every_layer(windows, layers) if demand.every else no_guesses(windows, layers)
     router = NO_SCORES
     if demand.router:
         router, widest = _router_scores(chunk, layers, experts, demand, widest)
-    return Prepared(chunk, layers, experts, prefill.astype(np.uint8), guesses, moments, router, widest)
+    return Prepared(chunk, layers, experts, prefill.astype(np.uint8), guesses, moments, every, router, widest)
 
 
 def _router_scores(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from replay.chunk import Demand, Prepared, no_guesses
 from replay.engine.loop import run_chunk
 from replay.evict import load as load_eviction
 from replay.lookahead import Future
+from replay.predict import POLICIES as READ_AHEAD
 from replay.resolve import Resolved
 from replay.semantics import ENGINE_CAPS, RECORDED_ROUTES, Routes, Semantics
 from replay.spec import declaration
@@ -89,6 +91,9 @@ def _reach(policy: Resolved, routes: Routes, shape: Shape) -> float:
     return max((0.0, *wide.boosts))
 
 
+_MODES = {"oracle": fr.ORACLE, "previous": fr.PREVIOUS, "stmoe": fr.SUCCESSORS}
+
+
 def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Routes) -> NDArray[np.int64]:
     s = np.zeros(fr.SETTINGS, np.int64)
     s[fr.LAYERS], s[fr.EXPERTS], s[fr.TOP_K] = shape.layers, shape.experts, shape.top_k
@@ -103,8 +108,8 @@ def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Rout
         rank = policy.ranking
         s[fr.READ_AHEAD], s[fr.COUNT_K], s[fr.PROTECT] = fr.RANKED, min(rank.k, shape.experts), rank.p
         s[fr.BOOSTED] = _reach(policy, routes, shape) > 0
-    elif policy.spec.read_ahead.name == "oracle":
-        s[fr.READ_AHEAD] = fr.ORACLE
+    elif policy.spec.read_ahead.name in _MODES:
+        s[fr.READ_AHEAD] = _MODES[policy.spec.read_ahead.name]
     s[fr.TOUCH] = policy.touch
     s[fr.ROUTES] = {"recorded": fr.RECORDED, "predicted": fr.PREDICTED}.get(routes.kind, fr.REROUTED)
     s[fr.CACHE_PRIOR] = routes.kind == "cacheprior"
@@ -172,7 +177,12 @@ class Lane:
         self.steps = load_eviction(evict.name)
         options = policy.values[evict.name]
         words = self.steps.words(plan, shape, options)
-        self.memory = build(plan, shape.sizes, words, top_k=shape.top_k)
+        ahead = import_module(READ_AHEAD[policy.spec.read_ahead.name])
+        taught = policy.values[policy.spec.read_ahead.name]
+        past = ahead.words(shape, taught) if hasattr(ahead, "words") else 0
+        self.memory = build(plan, shape.sizes, words, top_k=shape.top_k, past_words=past)
+        if hasattr(ahead, "setup"):
+            ahead.setup(self.memory, shape, taught)
         self.memory[TRACKED] = semantics.prompt_hot is not None
         self.steps.setup(self.memory, options)
         self.settings = _settings(shape, policy, semantics, routes)
@@ -206,6 +216,7 @@ class Lane:
             picks=max(picks, self.shape.top_k) if kind == "predicted" else picks,
             reach=_reach(self.policy, self.routes, self.shape),
             moments=mode == fr.ORACLE,
+            every=mode >= fr.PREVIOUS,
             router=rerouted,
             router_picks=self.shape.top_k if rerouted else 0,
             router_reach=most if kind == "rerouted" else 0.0,
@@ -238,10 +249,7 @@ class Lane:
             assert self._future is not None, "foresee comes first"
             next_use, later = self._future.between(prepared.first_window, prepared.first_window + windows)
             events = events._replace(next_use=next_use, later=later)
-        mode = self.settings[fr.READ_AHEAD]
-        guesses = no_guesses(windows, self.shape.layers)
-        if mode != fr.NOTHING:
-            guesses = prepared.guesses if mode == fr.RANKED else prepared.moments
+        guesses = self._guesses(prepared)
         out = self._output(events, guesses, windows)
         self.settings[fr.FIRST_WINDOW] = prepared.first_window
         s = self.steps
@@ -255,6 +263,15 @@ class Lane:
         if self.logging:
             out = out._replace(log=out.log[: self.memory[LOGGED]])
         return out
+
+    def _guesses(self, prepared: Prepared) -> fr.Guesses:
+        """Where the lane's read-ahead acts in a chunk, and what it sees there."""
+        mode = self.settings[fr.READ_AHEAD]
+        if mode == fr.NOTHING:
+            return no_guesses(len(prepared.prefill), self.shape.layers)
+        if mode == fr.RANKED:
+            return prepared.guesses
+        return prepared.moments if mode == fr.ORACLE else prepared.every
 
     def notes(self) -> list[str]:
         """What the eviction policy remarks on the run."""
@@ -324,6 +341,8 @@ class Lane:
         elif s[fr.READ_AHEAD] == fr.RANKED:
             rows = guesses.last - guesses.first
             issued = int(np.minimum(rows * s[fr.COUNT_K], shape.experts).sum())
+        elif s[fr.READ_AHEAD] >= fr.PREVIOUS:
+            issued = len(guesses.target) * shape.experts
         if s[fr.STREAM] != fr.STREAM_OFF:
             issued += int(events.prefill.sum()) * shape.layers * shape.experts
         wanted = len(events.picks) if s[fr.CELL] == fr.SEQUENTIAL or s[fr.ROUTES] else len(events.wants)

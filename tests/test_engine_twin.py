@@ -82,6 +82,7 @@ def spec_text(case: Case) -> str:
     """The spec of a case, as a user would write it; router settings included."""
     s = case.spec
     options = [f"{n}={getattr(s, n)}" for n in ("k", "p", "b", "r1") if getattr(s, n) is not None]
+    options += [f"{n}={v}" for n, v in s.prefetch_options.items()]
     options += ["touch=1"] if s.touch else []
     evict = [f"{k}={show_value(v)}" for k, v in s.evict_options.items()]
     text = s.prefetch + (":" + ",".join(options) if options else "")

@@ -10,7 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from slow.make import draw_trace, write
 
-POLICIES = ["none", "unpert1+decode2q", "route:p=1,r1=0.25", "oracle:touch+decode2q:quota=0.5,head"]
+POLICIES = ["none", "unpert1+decode2q", "route:p=1,r1=0.25", "oracle:touch+decode2q:quota=0.5,head", "stmoe"]
 SEEDS = [seed for seed in range(40) if draw_trace(seed).has_candidates][:3]
 
 

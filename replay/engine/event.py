@@ -7,7 +7,7 @@ import numpy as np
 import replay.arena as ar
 import replay.engine.frame as fr
 from replay.arena import part_of
-from replay.engine.guess import rank_row
+from replay.engine.guess import learn, rank_row
 from replay.engine.move import count, first_use, hit, load, note_use, retire_layer, trim
 from replay.jit import called, inline
 
@@ -292,6 +292,8 @@ def event(m, w, layer, settings, rates, events, router, work, out, enter, claim,
     next_use, later = events.next_use, events.later
     look_ahead = settings[fr.LOOK_AHEAD] and not sequential
     begin(m, base, wants, low, high, next_use, later, look_ahead, settings[fr.STREAM])
+    if settings[fr.READ_AHEAD] >= fr.PREVIOUS and not events.prefill[w]:
+        learn(m, layer, wants, low, high, settings, work)
     order, lookups, at = work.order, high - low, np.int64(0)
     if sequential:
         order, lookups, at = work.occurrence, occurrences, out.looked[0]

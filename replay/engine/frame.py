@@ -34,7 +34,8 @@ SPREAD_KEPT = 0.99
 
 ATOMIC, SEQUENTIAL = 0, 1
 BY_ID, BY_ROWS = 0, 1
-NOTHING, RANKED, ORACLE = 0, 1, 2
+NOTHING, RANKED, ORACLE, PREVIOUS, SUCCESSORS = range(5)
+"""Read-ahead modes; those from ``PREVIOUS`` on learn from every decode event."""
 RECORDED, REROUTED, PREDICTED = 0, 1, 2
 STREAM_OFF, STREAM_DEFAULT = -1, -2
 

@@ -9,6 +9,7 @@ import replay.engine.frame as fr
 from replay.arena import sort_words
 from replay.engine.move import issue, note_use
 from replay.jit import apart, called, inline
+from replay.predict import previous, stmoe
 from replay.router import pick
 
 
@@ -94,6 +95,15 @@ def merge(m, w, g, events, guesses, settings, rates, work):
 
 
 @called
+def learn(m, layer, wants, low, high, settings, work):
+    """Let a read-ahead policy that learns from events see what a decode event wants."""
+    experts = settings[fr.EXPERTS]
+    if settings[fr.READ_AHEAD] == fr.SUCCESSORS and layer > 0:
+        stmoe.teach(m, layer, settings[fr.LAYERS], experts, wants, low, high, work)
+    previous.remember(m, layer, experts, wants, low, high)
+
+
+@called
 def spare(m, layer, count, scope, experts, work):
     """What a guess must not evict: the target layer's experts, or with scope ``layer`` those of its own list."""
     m[ar.NOW] += 1
@@ -121,6 +131,10 @@ def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch):
         for i in range(events.want_offsets[row], events.want_offsets[row + 1]):
             work.merged[count] = events.wants[i]
             count += 1
+    elif settings[fr.READ_AHEAD] == fr.PREVIOUS:
+        count = previous.propose(m, layer, experts, work.merged)
+    elif settings[fr.READ_AHEAD] == fr.SUCCESSORS:
+        count = stmoe.propose(m, layer, layers, experts, work)
     else:
         count = merge(m, w, g, events, guesses, settings, rates, work)
     spare(m, layer, count, settings[fr.SCOPE], experts, work)

@@ -6,4 +6,6 @@ POLICIES: dict[str, str] = {
     "unpert0": "replay.predict.unpert0",
     "route": "replay.predict.route",
     "oracle": "replay.predict.oracle",
+    "previous": "replay.predict.previous",
+    "stmoe": "replay.predict.stmoe",
 }

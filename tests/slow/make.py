@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from .clock import SlowClock
 from .evict import POLICIES
+from .history import PREDICTORS
 from .router import route
 from .spec import SlowOptions, SlowSpec
 from .trace import SlowTrace, Window
@@ -194,6 +195,8 @@ def draw_case(seed: int) -> Case:
     )
     if options.routes == "rerouted" and rng.random() < 0.5:
         spec = _draw_router(rng, spec)
+    if options.kind != "predicted":
+        spec = _draw_history(Random(seed + 2_000_003), spec)
     return Case(trace, spec, _draw_bound(rng, trace, spec, options), _draw_clock(rng))
 
 
@@ -208,6 +211,15 @@ def _draw_routes(rng: Random, spec: SlowSpec) -> str:
     return (
         f"cacheprior:{rng.choice([0.0, 0.1, 0.2, 0.5])},{rng.randint(0, 3)}" if kind == "cacheprior" else kind
     )
+
+
+def _draw_history(rng: Random, spec: SlowSpec) -> SlowSpec:
+    """In one case of four, a read-ahead policy that learns from the past instead."""
+    if rng.random() < 0.75:
+        return spec
+    name = rng.choice(sorted(PREDICTORS))
+    options = PREDICTORS[name].draw(rng)
+    return replace(spec, prefetch=name, prefetch_options=options, k=None, p=None, b=None, r1=None)
 
 
 def _draw_router(rng: Random, spec: SlowSpec) -> SlowSpec:

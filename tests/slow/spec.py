@@ -13,6 +13,8 @@ READS = {
     "unpert0": frozenset({"k", "b", "touch"}),
     "route": frozenset({"k", "p", "b", "r1", "touch"}),
     "oracle": frozenset({"touch"}),
+    "previous": frozenset({"touch"}),
+    "stmoe": frozenset({"touch", "successors", "new"}),
 }
 """Options that each read-ahead policy reads; another one is an error."""
 
@@ -26,6 +28,8 @@ class SlowSpec:
     prefetch, k, p, b, r1, touch
         Read-ahead policy; an option that is None comes from the trace's recorded `policy.prefetch`, then from
         its `router` (p, b, r1), then is 6, 3, 0.85 or 0. `touch` is never taken from the trace.
+    prefetch_options
+        Options of its own that a read-ahead policy of `slow.history` reads.
     evict, evict_options
         Eviction policy of `slow.evict.POLICIES`.
     router_p, router_b, router_r1
@@ -38,6 +42,7 @@ class SlowSpec:
     b: float | None = None
     r1: float | None = None
     touch: bool = False
+    prefetch_options: dict[str, Any] = field(default_factory=dict)
     evict: str = "lru"
     evict_options: dict[str, Any] = field(default_factory=dict)
     router_p: int | None = None
@@ -47,6 +52,7 @@ class SlowSpec:
     def __post_init__(self) -> None:
         given = {name for name in ("k", "p", "b", "r1") if getattr(self, name) is not None}
         given |= {"touch"} if self.touch else set()
+        given |= set(self.prefetch_options)
         unread = given - READS[self.prefetch]
         if unread:
             raise ValueError(f"{self.prefetch} does not read {sorted(unread)}")

@@ -25,7 +25,8 @@ from collections.abc import Callable
 
 from .arena import Arena, ArenaTooSmall
 from .evict import POLICIES
-from .predict import groups, merged
+from .history import PREDICTORS
+from .predict import every_layer, groups, merged
 from .result import COUNTERS, BeginWindow, Event, Issue, SlowResult
 from .routes import SlowRoutes, mass_given_up
 from .spec import SlowOptions, SlowSpec, ranking, router_settings
@@ -46,6 +47,8 @@ class _Replay:
             trace, spec.evict, spec.evict_options, options.slots, options.budget, options.scope,
             [(layer, ids) for _, layer, ids in future], [number for number, _, _ in future],
         )  # fmt: skip
+        teachable = PREDICTORS.get(spec.prefetch)
+        self.history = teachable(**spec.prefetch_options) if teachable else None
         self.index = self.entry = -1
         self.popularity: dict[Key, int] = {}
         self.reads = 0
@@ -125,6 +128,8 @@ class _Replay:
 
     def predictions(self, window: int) -> dict[int, list[tuple[int, list[int]]]]:
         """Predictions of a decode window by their moment; counts the windows that have none recorded."""
+        if self.history is not None:
+            return every_layer(self.trace, self.rows(window))
         found = groups(self.trace, window, self.rows(window), self.spec.prefetch == "oracle")
         if not found and window >= self.options.warm:
             self.result.uncovered_windows += 1
@@ -136,6 +141,8 @@ class _Replay:
             if self.spec.prefetch == "oracle":
                 kept = range(self.rows(window))
                 experts = sorted({e for row in kept for e in self.trace.picks[window, row, target]})
+            elif self.history is not None:
+                experts = self.history.propose(target)
             else:
                 residents = self.arena.residents(target)
                 how = self.routes.predict(window, target, rows, residents)
@@ -215,6 +222,8 @@ class _Replay:
         occurrences = [(layer, e) for row in self.routed(window, layer) for e in row]
         event = Event(window, layer, [], [], [])
         wanted = sorted(set(occurrences))
+        if self.history is not None and not self.trace.windows[window].prefill:
+            self.history.learn(layer, {e for _, e in wanted})
         try:
             if self.options.cell == "sequential":
                 self.sequential(event, occurrences)
