@@ -27,7 +27,7 @@ from replay.resolve import same_by_construction
 from replay.run import Run, command_line, trace_info, versions
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
 from replay.sensitivity import sensitivity_frame
-from replay.spec import PolicySpec
+from replay.spec import PolicySpec, declaration
 from replay.summary import summarise
 from replay.timing import ClockParams
 from replay.trace import Trace
@@ -149,6 +149,7 @@ def compare(
         "clock": clock.as_dict() if clock else None,
         "baseline": base.text,
         "policies": [{"policy": c.text, "routes": c.routes, "resolved": c.policy.describe()} for c in found],
+        "sources": {each.name: declaration(each.name).source for c in found for each in c.policy.spec.parts},
         "policy_files": files_of(c.policy.spec.evict.name for c in found),
         "same_by_construction": _same(found, chosen[0][1], trace.meta.top_k),
         "denominators": {"tokens": {c.text: int(c.tokens[semantics.warm :].sum()) for c in found}},
@@ -157,10 +158,11 @@ def compare(
         "notes": [f"{c.text}: {note}" for c in found for note in c.entry.lane.notes()],
         "warnings": warnings,
     }
+    swept = None
     if trace.has("drafts"):
-        info["drafts"] = _drafts(trace, [c.policy.spec for c in found])
+        info["drafts"], swept = _drafts(trace, [c.policy.spec for c in found])
     moved = sensitivity_frame(found, semantics.warm) if builder.clocks else None
-    return Run(layers, windows, curves, every, summary, info, kept, moved)
+    return Run(layers, windows, curves, every, summary, info, kept, moved, swept)
 
 
 def _same(found: Sequence[Candidate], routes: Routes, top_k: int) -> list[list[str]]:
@@ -197,10 +199,19 @@ def _finished(found: Sequence[Candidate], skip: bool, left: list[str]) -> list[C
     return done
 
 
-def _drafts(trace: Trace, specs: Sequence[PolicySpec]) -> dict[str, Any]:
-    """What the specs' draft retention and the usual policies keep and commit on the trace's rounds."""
+def _drafts(trace: Trace, specs: Sequence[PolicySpec]) -> tuple[dict[str, Any], pl.DataFrame | None]:
+    """What the specs' draft retention and the usual policies are worth on the trace's rounds; the sweep's table."""
     named = [retain.from_parts(spec.retention) for spec in specs if spec.retention]
-    return retain.survey(trace, [*named, *retain.default_policies()], skip=True).as_dict()
+    policies, data = [*named, *retain.default_policies()], retain.read_recorded(trace)
+    found = retain.survey(trace, policies, skip=True, data=data).as_dict()
+    if not len(data.rounds.window):
+        return found, None
+    swept = retain.sweep(trace, data)
+    found["economy"] = retain.economy(trace, data, policies).as_dict()
+    for step in found["economy"]["calibration"]:
+        del step["curve"]  # long; `replay drafts --json` has it
+    found["choices"] = swept.as_dict()["choices"]
+    return found, swept.frame()
 
 
 def _baseline(specs: Sequence[PolicySpec], baseline: str | None) -> PolicySpec:

@@ -17,7 +17,7 @@ TABLES: dict[Level, tuple[str, ...]] = {
     "layer": ("summary", "layers", "curves", "routes"),
     "window": ("summary", "layers", "curves", "routes", "windows"),
 }
-"""The tables that each level compares; ``reads`` and ``sensitivity`` are never."""
+"""The tables that each level compares; ``reads``, ``sensitivity`` and ``draft_sweep`` are never."""
 
 SETTINGS = (
     "bound",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from replay.trace import Trace
 
 RUN_FILE = "run.json"
-TABLES = ("layers", "windows", "curves", "reads", "routes", "sensitivity")
+TABLES = ("layers", "windows", "curves", "reads", "routes", "sensitivity", "draft_sweep")
 
 
 @dataclass(repr=False)
@@ -39,6 +39,8 @@ class Run:
         How far new routes leave the recorded ones, by layer; None under recorded routes only.
     sensitivity : polars.DataFrame or None
         The fates under other clocks; None where no grid of clocks was asked for.
+    draft_sweep : polars.DataFrame or None
+        What floors and schedules of draft retention are worth; None where the trace has no drafts.
     summary : list of dict
         One row a policy and routes: totals (integers) and figures per token.
     info : dict
@@ -53,6 +55,7 @@ class Run:
     info: dict[str, Any] = field(default_factory=dict)
     routes: pl.DataFrame | None = None
     sensitivity: pl.DataFrame | None = None
+    draft_sweep: pl.DataFrame | None = None
 
     @property
     def warnings(self) -> list[str]:
@@ -159,7 +162,7 @@ def load(path: str | Path) -> Run:
             raise InputError(f"{folder}: {name}.parquet is missing; make the run again")
     return Run(
         frames["layers"], frames["windows"], frames.get("curves"), frames.get("reads"), summary, info,
-        frames.get("routes"), frames.get("sensitivity"),
+        frames.get("routes"), frames.get("sensitivity"), frames.get("draft_sweep"),
     )  # fmt: skip
 
 

@@ -461,7 +461,7 @@ RESULT: dict[str, Table] = {
         ),
         Table(
             "draft_sweep",
-            "What one draft retention policy of a sweep (`replay drafts --sweep`) keeps, commits and costs.",
+            "What one draft retention policy of a sweep keeps, commits and costs; of traces with drafts.",
             ("family", "policy"),
             (
                 Column("family", "string", "flat, cumulative, schedule, or flat and cumulative"),

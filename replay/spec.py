@@ -21,7 +21,7 @@ ROUTER = Policy(
     kind="router",
     summary="the router's own p, b, r1, with --routes rerouted",
     needs="R",
-    source="semantics 2",
+    source="Strata's resident bonus; cache-prior routing, arXiv 2412.00099",
     options={"p": ROUTER_PROTECT, "b": ROUTER_BONUS, "r1": ROUTER_R1},
     tables=("router_scores",),
 )
@@ -30,7 +30,7 @@ FLAT = Policy(
     kind="retention",
     summary="keep drafts while p >= min_p",
     needs="D",
-    source="semantics 9; the engine's own",
+    source="Strata's min_p",
     options={"min_p": Option("float", 0.35, main=True, low=0, high=1), "append": Option("flag", False)},
 )
 SCHEDULE = Policy(
@@ -38,7 +38,7 @@ SCHEDULE = Policy(
     kind="retention",
     summary="keep drafts while p >= their place's threshold",
     needs="D",
-    source="semantics 9",
+    source="Strata: STRATA_METAL_SPEC_MIN_P_SCHEDULE",
     options={"thresholds": Option("float", (0.1, 0.35, 0.55), main=True, low=0, high=1, many=(1, 8))},
 )
 CUMULATIVE = Policy(
@@ -46,7 +46,7 @@ CUMULATIVE = Policy(
     kind="joint retention",
     summary="keep drafts while the product of p >= floor",
     needs="D",
-    source="semantics 9",
+    source="Strata: STRATA_METAL_SPEC_MIN_CUM_P",
     options={"floor": Option("float", 0.2, main=True, low=0, high=1)},
 )
 PARTS: dict[str, Policy] = {each.name: each for each in (ROUTER, FLAT, SCHEDULE, CUMULATIVE)}

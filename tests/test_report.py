@@ -3,17 +3,15 @@
 import csv
 import json
 import re
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable
-from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from browser import dom, driven, needs_browser
 from conftest import Outcome
 from made_run import SIZE, made_run, made_survey
 
@@ -391,19 +389,8 @@ def test_report_of_no_run(tmp_path: Path, cli: Cli) -> None:
     assert code == 2 and "no run.json there" in err
 
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-
-
-needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="no chromium on this machine: the page is not opened"
-)
-
 DRIVER = """
-const found = {}, table = document.querySelector("table.sortable");
+const table = document.querySelector("table.sortable");
 const names = () => Array.from(table.tBodies[0].rows, (row) => row.cells[0].dataset.v);
 const button = table.tHead.rows[0].cells[1].querySelector("button");
 button.click();
@@ -426,22 +413,7 @@ const tip = (mark) => {
 };
 found.line = tip(document.querySelectorAll(".chart[data-series] .axes .policy-0 use")[0]);
 found.cell = tip(document.querySelectorAll(".cells > *")[0]);
-const result = document.createElement("pre");
-result.id = "result";
-result.textContent = JSON.stringify(found);
-document.body.appendChild(result);
 """
-
-
-def dom(page: bytes, folder: Path) -> tuple[str, str]:
-    """A page's elements after its scripts ran, and what the browser said."""
-    (folder / "report.html").write_bytes(page)
-    command = [
-        str(BROWSER), *QUIET, f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", "--dump-dom",
-        (folder / "report.html").as_uri(),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout, done.stderr
 
 
 @needs_browser
@@ -458,10 +430,8 @@ def test_a_browser_opens_the_page_without_complaint(files: dict[str, bytes], tmp
 def test_sorting_hiding_and_values_under_the_pointer(
     run: Run, files: dict[str, bytes], tmp_path: Path
 ) -> None:
-    page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", files["report.html"].decode())
-    elements, said = dom(page.replace("</body>", f"<script>{DRIVER}</script></body>").encode(), tmp_path)
+    found, said = driven(files["report.html"], DRIVER, tmp_path)
     assert "CONSOLE" not in said
-    found = json.loads(unescape(re.findall(r'<pre id="result">(.*?)</pre>', elements)[0]))
     misses = {row["policy"]: row["misses_per_token"] for row in run.summary}
     for way, back in (("ascending", False), ("descending", True)):
         assert [misses[name] for name in found[way]] == sorted(misses.values(), reverse=back)

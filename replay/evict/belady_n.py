@@ -46,7 +46,7 @@ POLICY = Policy(
     kind="evict",
     summary="the least wanted in the next n windows goes, discounted by gamma; lru among the unknown",
     needs="S",
-    source="SeqMoE 2609.12978, its limit",
+    source="SeqMoE, arXiv 2609.12978: its limit",
     options={
         "n": Option("int", 8, main=True, low=1, high=HORIZON),
         "gamma": Option("float", 0.9, low=0.0, high=1.0),

@@ -43,7 +43,7 @@ POLICY = Policy(
         "head": Option("flag", False),
     },
     needs="S",
-    source="semantics 5; the engine's DECODE_2Q",
+    source="Strata",
     environment="STRATA_METAL_DECODE_2Q=1",
 )
 

@@ -15,7 +15,7 @@ POLICY = Policy(
     summary="lru that lets experts with few uses go first",
     options={"h": Option("int", 4, main=True, low=0)},
     needs="S",
-    source="semantics 5",
+    source="no paper: LRU that spares what was used often",
     by_bytes=False,
 )
 

@@ -31,7 +31,7 @@ POLICY = Policy(
     summary="least frequently used with aging; counts survive an eviction, halved",
     options={"cap": Option("int", 12, low=1, high=1000)},
     needs="S",
-    source="bigrig",
+    source="bigrig, a public engine; after Arlitt and others, 2000",
 )
 
 COUNT = B

@@ -12,7 +12,7 @@ POLICY = Policy(
     kind="evict",
     summary="least recently used",
     needs="S",
-    source="semantics 4; the engine's default",
+    source="textbook; Strata's default",
     environment="",
 )
 

@@ -41,7 +41,7 @@ POLICY = Policy(
     summary="a pinned set learned from training sessions; lru among the rest",
     options={"train": Option("text", None, main=True)},
     needs="S",
-    source="policies.md; profile-pinned caches of public engines",
+    source="public engines that pin experts by a profile",
     by_bytes=False,
     declines=True,
 )

@@ -7,5 +7,5 @@ POLICY = Policy(
     kind="read-ahead",
     summary="no read-ahead",
     needs="S",
-    source="semantics 3",
+    source="reading on demand",
 )

@@ -8,7 +8,7 @@ POLICY = Policy(
     kind="read-ahead",
     summary="the event's true union, ascending id",
     needs="S",
-    source="semantics 3; a bound",
+    source="a bound: perfect prediction",
     options={"touch": TOUCH},
     looks_ahead="next",
 )

@@ -8,7 +8,7 @@ POLICY = Policy(
     kind="read-ahead",
     summary="the router's rule with p, b, r1",
     needs="C",
-    source="semantics 3",
+    source="Strata",
     options={"k": K, "p": PROTECT, "b": BONUS, "r1": R1, "touch": TOUCH},
     environment="STRATA_METAL_PREFETCH_ROUTE=1 STRATA_METAL_MOCE_PROTECT=p STRATA_METAL_MOCE_BONUS_R1=r1",
 )

@@ -11,7 +11,7 @@ POLICY = Policy(
     kind="read-ahead",
     summary="the router's rule with p = 3, b, no r1",
     needs="C",
-    source="semantics 3",
+    source="Strata",
     options={"k": K, "b": BONUS, "touch": TOUCH},
     environment="STRATA_METAL_PREFETCH_UNPERT=0",
 )

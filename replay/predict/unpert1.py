@@ -1,4 +1,4 @@
-"""``unpert1``: the K best raw scores of each row (semantics 3); the seed engine's default."""
+"""``unpert1``: the K best raw scores of each row (semantics 3); Strata's default."""
 
 from replay.policy import Policy, Values
 from replay.predict.ranking import TOUCH, K, Ranking
@@ -8,7 +8,7 @@ POLICY = Policy(
     kind="read-ahead",
     summary="raw top-K of the candidate scores",
     needs="C",
-    source="semantics 3; the engine's default",
+    source="Strata's default",
     options={"k": K, "touch": TOUCH},
     environment="STRATA_METAL_PREFETCH_UNPERT=1 (default)",
 )

@@ -48,12 +48,16 @@ class Head:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: what it is of, its cells, and the place of its policy among the run's (None: no policy's)."""
+    """One row: what it is of, its cells, the place of its policy among the run's (None: no policy's), and remarks.
+
+    ``note`` is a word behind the name, ``also`` a lesser text below it.
+    """
 
     name: str
     cells: list[Cell]
     look: int | None = None
     note: str = ""
+    also: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,7 @@ def grid(
     eligible: Callable[[str], bool] = lambda name: True,
     note: Callable[[str], str] = lambda name: "",
     group: Callable[[str], str] = lambda name: "",
+    also: Callable[[str], str] = lambda name: "",
 ) -> Grid:
     """Lay out items by figures.
 
@@ -133,6 +138,8 @@ def grid(
         A word behind an item's name.
     group : callable, optional
         Items of one group are compared with each other; each group has its best.
+    also : callable, optional
+        A lesser text below an item's name.
 
     Returns
     -------
@@ -153,6 +160,7 @@ def grid(
         asides = [figure.aside(item) for _, item in named]
         columns.append((figure.head, [Cell(*each) for each in zip(texts, values, best, asides, strict=True)]))
     rows = [
-        Row(name, [cells[i] for _, cells in columns], look(name), note(name)) for i, name in enumerate(names)
+        Row(name, [cells[i] for _, cells in columns], look(name), note(name), also(name))
+        for i, name in enumerate(names)
     ]
     return Grid(caption, [Head(first, numeric=False), *(head for head, _ in columns)], rows)

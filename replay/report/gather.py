@@ -11,6 +11,7 @@ from replay.report.along import domain_grid
 from replay.report.brief import brief
 from replay.report.capacity import capacity_grid
 from replay.report.draft import draft_grid, step_grid
+from replay.report.economy import Worth, worth
 from replay.report.figure import Cell, Grid, Head, Row
 from replay.report.layers import in_words, layer_grid
 from replay.report.pairing import differences
@@ -18,6 +19,7 @@ from replay.report.pairing import in_words as in_brackets
 from replay.report.picture import Picture, draw
 from replay.report.policies import fate_grid, policy_grid, prefill_grid, routes_grid
 from replay.report.prepared import prepare
+from replay.report.sensitivity import Clocks, clocks
 from replay.report.subject import Subject
 from replay.report.wording import count, listing, sentence
 from replay.run import Run
@@ -42,7 +44,13 @@ class Report:
     pairing : str
         What the brackets of the policy table are; empty without any.
     policies, fates, layers, resolved, hashes : Grid
+    sources : Grid or None
+        Where the policies' rules are from.
     capacity, domains, prefill, picks, drafts, steps : Grid or None
+    clocks : Clocks or None
+        What other clocks would change.
+    worth : Worth or None
+        What drafts are worth.
     draft_notes : list of str
     layer_text : str
     pictures : dict of str to Picture
@@ -66,12 +74,15 @@ class Report:
     layers: Grid
     resolved: Grid
     hashes: Grid
+    sources: Grid | None
     capacity: Grid | None
     domains: Grid | None
     prefill: Grid | None
     picks: Grid | None
     drafts: Grid | None
     steps: Grid | None
+    clocks: Clocks | None
+    worth: Worth | None
     draft_notes: list[str]
     layer_text: str
     pictures: dict[str, Picture]
@@ -82,14 +93,14 @@ class Report:
 
 def gather(run: Run) -> Report:
     """Make a report's content from a run's tables and info."""
-    subject = Subject(run)
+    subject = Subject.folded(run)
     prepared = prepare(subject)
     paired = differences(subject)
     info, trace = run.info, _trace(run)
     survey = prepared.drafts
     return Report(
         title=f"Replay of {trace['name']}",
-        about=_about(subject),
+        about=_about(subject, len({row["policy"] for row in run.summary})),
         brief=brief(subject, prepared),
         facts=_facts(subject),
         routes=trust.routes_text(subject),
@@ -103,6 +114,7 @@ def gather(run: Run) -> Report:
         layers=layer_grid(subject, prepared.layers),
         resolved=_resolved(subject),
         hashes=_hashes(trace),
+        sources=_sources(info.get("sources") or {}),
         capacity=None
         if prepared.curves is None or prepared.curves.is_empty()
         else capacity_grid(subject, prepared.curves),
@@ -111,6 +123,8 @@ def gather(run: Run) -> Report:
         picks=routes_grid(subject),
         drafts=None if survey is None else draft_grid(survey),
         steps=None if survey is None else step_grid(survey),
+        clocks=clocks(subject),
+        worth=worth(survey),
         draft_notes=[] if survey is None else _draft_notes(survey),
         layer_text=in_words(subject, prepared.layers),
         pictures=draw(subject, prepared),
@@ -120,8 +134,7 @@ def gather(run: Run) -> Report:
     )
 
 
-def _about(subject: Subject) -> str:
-    policies = len({row["policy"] for row in subject.run.summary})
+def _about(subject: Subject, policies: int) -> str:
     return (
         f"{policies} {'policy' if policies == 1 else 'policies'}, an arena of {subject.arena}, "
         f"{_trace(subject.run)['model']}"
@@ -156,7 +169,8 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
         ("baseline", subject.baseline),
     ]
     same = [listing(list(group)) for group in info.get("same_by_construction") or ()]
-    return [*found, *(("the same by construction", group) for group in same)]
+    below = " (one row and one line below)" if subject.stands else ""
+    return [*found, *(("the same by construction", f"{group}{below}") for group in same)]
 
 
 def _resolved(subject: Subject) -> Grid:
@@ -167,6 +181,12 @@ def _resolved(subject: Subject) -> Grid:
     return Grid(
         "Policies as resolved", [Head("policy", numeric=False), Head("resolved to", numeric=False)], rows
     )
+
+
+def _sources(sources: dict[str, str]) -> Grid | None:
+    heads = [Head("part", numeric=False), Head("after", numeric=False)]
+    rows = [Row(name, [Cell(source)]) for name, source in sources.items()]
+    return Grid("Where the rules are from", heads, rows) if rows else None
 
 
 def _hashes(trace: dict[str, Any]) -> Grid:
@@ -182,6 +202,7 @@ def _draft_notes(survey: dict[str, Any]) -> list[str]:
     cost = survey["cost"]
     prices = ", ".join(f"{each:g}" for each in cost["verify"])
     return [
+        "Tokens over cost decides: fewer wasted rows or fewer bytes are worth nothing where tokens are lost with them.",
         f"Cost of a round with k drafts: {cost['fixed']:g} + V[k], V = {prices}; "
         f"{cost['draft_step']:g} a draft step. "
         "Other costs: replay drafts TRACE --cost V --fixed F.",

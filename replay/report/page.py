@@ -71,7 +71,7 @@ def write_page(report: Report) -> str:
     charts = {
         name: Markup(inlined(each.svg, name.replace("_", ""))) for name, each in report.pictures.items()
     }
-    names = dict.fromkeys(report.pictures, list(report.subject.looks))
+    names = dict.fromkeys(report.pictures, report.subject.names)
     if report.drafts is not None:
         names["drafts"] = [row.name for row in report.drafts.rows]
     return environment.get_template("report.html.j2").render(

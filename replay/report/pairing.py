@@ -83,13 +83,17 @@ def _over_tokens(subject: Subject, name: str) -> pl.Expr:
 
 
 def in_words(subject: Subject, found: Differences) -> str:
-    """What the brackets of the policy table are; nothing where there are none."""
+    """What the brackets of the policy table are, or why there are none; nothing where nothing is compared."""
+    sessions = subject.phase(subject.run.windows)["session"].n_unique()
     if not found:
-        return ""
-    table = _sessions(subject)
-    assert table is not None
-    sessions = table["session"].n_unique()
+        few = len(subject.rows) > 1 and sessions < FEWEST
+        return (
+            f"Differences have no intervals: they take at least {FEWEST} sessions, and this trace has {sessions}. "
+            if few
+            else ""
+        ).strip()
     return (
-        f"In brackets: the 95% interval of the difference, a mean over {sessions} sessions, each paired with itself "
-        "under the baseline (studentised bootstrap). One that holds 0 shows no difference."
+        f"In brackets: the 95% interval of the difference, in the column's unit: a mean over {sessions} sessions, each "
+        "paired with itself under the baseline (studentised bootstrap). The percentage is of all tokens together, so "
+        "it can lie a little off the interval's middle. Noise: the interval holds 0, and no difference is shown."
     )

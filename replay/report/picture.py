@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -55,6 +55,8 @@ def draw(subject: Subject, prepared: Prepared) -> dict[str, Picture]:
         made += [_misses(subject, prepared.curves), _hits(subject, prepared.curves)]
     if prepared.drafts is not None:
         made.append(_drafts(prepared.drafts))
+    if prepared.sweep is not None and len(prepared.sweep):
+        made.append(_sweep(prepared.sweep))
     return {each.name: each for each in made if each is not None}
 
 
@@ -71,9 +73,8 @@ def _of(rows: Mapping[str, dict[str, Any]], key: str) -> list[tuple[str, float |
 
 
 def _same(subject: Subject) -> str:
-    """A sentence on lines that lie on each other."""
-    groups = [listing(list(group)) for group in subject.run.info.get("same_by_construction") or ()]
-    return f" The same by construction, so on one line: {'; '.join(groups)}." if groups else ""
+    """Sentences on lines that stand for several policies."""
+    return "".join(f" {name} is also {listing(each)}." for name, each in subject.stands.items())
 
 
 def _fates(subject: Subject, prepared: Prepared) -> Picture:
@@ -185,3 +186,19 @@ def _drafts(survey: dict[str, Any]) -> Picture:
         "the more tokens for the cost."
     )
     return _picture("drafts", axes, alt, caption)
+
+
+def _sweep(table: pl.DataFrame) -> Picture:
+    from replay.plot.draft_sweep import plot_draft_sweep
+
+    best = table.sort("tokens_per_cost", descending=True, maintain_order=True).row(0, named=True)
+    alt = (
+        "Two heat maps of tokens over cost: step schedules (threshold of the first draft up, of later ones across), "
+        f"and a floor of each draft with a floor of the product. Most: {best['policy']}, {best['tokens_per_cost']:.3f}."
+    )
+    caption = (
+        "The darker, the more tokens for the cost; the best of each map is framed. Chosen on the rounds that they are "
+        "scored on: the table of held-out sessions says how much of it lasts."
+    )
+    made = _picture("draft_sweep", plot_draft_sweep(table), alt, caption)
+    return replace(made, frames=[])

@@ -10,7 +10,7 @@ import polars as pl
 from replay.report.figure import Figure, Grid, Head, grid
 from replay.report.pairing import Differences
 from replay.report.subject import Subject
-from replay.report.wording import change, count, decimals, megabytes, milliseconds, percent
+from replay.report.wording import change, count, decimals, megabytes, milliseconds, percent, unsigned_zero
 
 Row = dict[str, Any]
 
@@ -45,7 +45,10 @@ def _against(
             return ""
         text = change(row[name] / base[name] - 1)
         interval = paired.get((subject.name(row["policy"], row["routes"]), name))
-        return text if interval is None else f"{text} [{show(interval.low)}, {show(interval.high)}]"
+        if interval is None:
+            return text
+        noise = "" if interval.low > 0 or interval.high < 0 else " noise"
+        return f"{text} [{unsigned_zero(show(interval.low))}, {unsigned_zero(show(interval.high))}]{noise}"
 
     return of
 
@@ -89,8 +92,12 @@ def policy_figures(subject: Subject, paired: Differences) -> list[Figure]:
 
 
 def policy_grid(subject: Subject, paired: Differences) -> Grid:
-    """The policy table."""
-    return _of_series(subject, "Policies, decode windows", policy_figures(subject, paired))
+    """The policy table; below a policy's name those that it stands for."""
+    return grid(
+        "Policies, decode windows", "policy", policy_figures(subject, paired), subject.rows.items(),
+        look=subject.look, eligible=subject.runs_on_engine, note=subject.note, group=subject.kind,
+        also=lambda name: " ".join(f"= {each}" for each in subject.stands.get(name, ())),
+    )  # fmt: skip
 
 
 def _of_series(

@@ -33,6 +33,8 @@ class Prepared:
         Where sessions begin and domains change.
     drafts : dict or None
         The survey of draft retention.
+    sweep : polars.DataFrame or None
+        What each floor and schedule of drafts is worth.
     """
 
     fates: pl.DataFrame
@@ -42,6 +44,7 @@ class Prepared:
     span: int
     marks: pl.DataFrame
     drafts: dict[str, Any] | None
+    sweep: pl.DataFrame | None
 
 
 def prepare(subject: Subject) -> Prepared:
@@ -56,4 +59,5 @@ def prepare(subject: Subject) -> Prepared:
         span=span,
         marks=marks(subject),
         drafts=survey if survey and survey["policies"] else None,
+        sweep=subject.run.draft_sweep,
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 
 from replay.plot.style import Looks, is_bound, looks_for, series
+from replay.report.fold import folded
 from replay.run import Run
 
 KEY = ("policy", "routes")
@@ -21,9 +23,23 @@ class Subject:
     Attributes
     ----------
     run : Run
+    everyone : tuple of str
+        All series of the run in its order, also those that another stands for (:mod:`replay.report.fold`): their
+        places give the looks. Empty: the run's own.
+    stands : mapping of str to list of str
+        By series: the policies that it stands for besides its own.
     """
 
     run: Run
+    everyone: tuple[str, ...] = ()
+    stands: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def folded(cls, run: Run) -> Subject:
+        """A run whose policies that are the same by construction are one series."""
+        whole, (less, stands) = cls(run), folded(run)
+        named = {whole.name(*key): names for key, names in stands.items()}
+        return cls(less, tuple(whole.rows), named)
 
     @cached_property
     def timed(self) -> bool:
@@ -52,7 +68,12 @@ class Subject:
     @cached_property
     def looks(self) -> Looks:
         """What each series looks like."""
-        return looks_for(self.rows)
+        return {name: look for name, look in looks_for(self.names).items() if name in self.rows}
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Every series by its look's index, those too that another stands for."""
+        return list(self.everyone or self.rows)
 
     def look(self, name: str) -> int | None:
         """The place of a series among the run's."""
@@ -82,7 +103,10 @@ class Subject:
     def note(self, name: str) -> str:
         """What to say behind a series' name."""
         row = self.rows.get(name, {})
-        return "bound" if is_bound(name) else "baseline" if row.get("policy") == self.baseline else ""
+        if is_bound(name):  # under a byte budget the farthest next use is no optimum
+            by_bytes = "belady" in name and not (self.run.info.get("bound") or {}).get("slots", True)
+            return "heuristic" if by_bytes else "bound"
+        return "baseline" if row.get("policy") == self.baseline else ""
 
     @property
     def baseline(self) -> str:

@@ -42,6 +42,17 @@ def change(value: float | None) -> str:
     return "0.0%" if text in ("+0.0%", "-0.0%") else text
 
 
+def unsigned_zero(text: str) -> str:
+    """A figure that its decimals made zero, without a sign.
+
+    Examples
+    --------
+    >>> unsigned_zero("-0.0"), unsigned_zero("-0.1")
+    ('0.0', '-0.1')
+    """
+    return text if text.strip("-0.") else text.lstrip("-")
+
+
 def megabytes(value: float | None) -> str:
     """Write bytes in decimal megabytes, one decimal."""
     return decimals(None if value is None else value / 1e6, 1)
