@@ -24,6 +24,7 @@ counts references to every array of a tuple at every call that LLVM does not inl
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -156,6 +157,20 @@ def _clear_old(parent: Path) -> None:
 
 
 _FOLDER = cache_folder()
+_told = _FOLDER is not None and any(os.scandir(_FOLDER))
+"""Whether there is nothing to say: kernels are there, or it was said."""
+
+
+def _say_once() -> None:
+    """Say that kernels are about to be compiled, which takes a while; goes to stderr where logging is not set up."""
+    global _told
+    if _told or config.DISABLE_JIT:
+        return
+    _told = True
+    kept = (
+        "once" if _FOLDER is not None else "anew in every process, as no folder can be written to keep them"
+    )
+    logging.getLogger("replay").warning("replay: compiling the kernels, %s: about 20 seconds", kept)
 
 
 @contextmanager
@@ -217,6 +232,7 @@ def _no_negative_indices() -> Iterator[None]:
 
 def _compile(signature: Any, **options: bool) -> Callable[[F], F]:
     def decorate(function: F) -> F:
+        _say_once()
         saved = config.CACHE_DIR
         config.CACHE_DIR = _FOLDER or ""
         try:
