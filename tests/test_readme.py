@@ -1,14 +1,18 @@
 """What the README shows works: its queries on the sample's run, its Python, and the links it gives."""
 
+import json
 import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 from conftest import Outcome
 
 from replay.comparison import compare
+from replay.run import load
 from replay.timing import load_clock
 from replay.trace import open_trace
 
@@ -40,6 +44,36 @@ def test_every_query_answers(
     lines = out.splitlines()
     assert len(lines) > 1
     assert not any(",," in line or line.endswith(",") for line in lines), "an answer that is null is none"
+
+
+def answer(question: str, run: Path, cli: Callable[..., Outcome]) -> list[dict[str, Any]]:
+    """Rows of the README's query whose question begins so."""
+    (query,) = (text for asked, text in QUERIES if asked.startswith(question))
+    rows: list[dict[str, Any]] = json.loads(cli("query", run, shlex.split(query)[3], "--json").out)
+    return rows
+
+
+def test_queries_answer_their_questions(run: Path, cli: Callable[..., Outcome]) -> None:
+    whole = load(run)
+    at = {row["policy"]: (row["misses_per_token"], row["read_bytes_per_token"]) for row in whole.summary}
+    for row in answer("which switch reads least", run, cli):
+        mine = at[row["policy"]]
+        beaten = any(m <= mine[0] and b < mine[1] for m, b in at.values())
+        assert row["least_for_its_misses"] is not beaten
+    layers = whole.layers.filter(pl.col("policy") == "none+lru")
+    worst = sorted(layers.select("layer", "misses").rows(), key=lambda each: -each[1])[:5]
+    assert [row["misses"] for row in answer("which five layers", run, cli)] == [each[1] for each in worst]
+    assert whole.curves is not None
+    half = next(row["decode_misses"] for row in whole.summary if row["policy"] == "none+lru") / 2
+    table = whole.curves.filter(pl.col("layer").is_null())
+    for row in answer("how many slots halve", run, cli):
+        mine = table.filter(pl.col("policy") == row["policy"])
+        enough = mine.filter(pl.col("misses") <= half)["capacity_slots"]
+        expected = str(enough.min()) if len(enough) else f"more than {mine['capacity_slots'].max()}"
+        assert row["slots"] == expected
+    for row in answer("what share of the read-ahead", run, cli):
+        mine = whole.layers.filter(pl.col("policy") == row["policy"])
+        assert row["late_share"] == mine["late"].sum() / mine["prefetch_hits"].sum()
 
 
 def test_links_lead_somewhere(root: Path) -> None:

@@ -129,6 +129,7 @@ def _print(run: "Run", trace: "Trace", out: Any, quiet: bool) -> None:
 
 def _heading(run: "Run") -> list[str]:
     """What was replayed, and what to know of it."""
+    from replay.plot.style import is_bound
     from replay.units import counted
 
     info = run.info
@@ -145,6 +146,8 @@ def _heading(run: "Run") -> list[str]:
     resolved = {each["policy"]: each["resolved"] for each in info["policies"]}
     lines += [f"policy     {name}: {text}" for name, text in resolved.items()]
     lines += [f"same       by construction: {' = '.join(group)}" for group in info["same_by_construction"]]
+    if bounds := [name for name in resolved if is_bound(name)]:
+        lines.append(f"bound      no engine runs it, it looks into the future: {', '.join(bounds)}")
     lines += [f"note       {text}" for text in (*info["left_out"], *info["notes"])]
     lines += [f"warning    {text}" for text in info["warnings"]]
     return [*lines, ""]
