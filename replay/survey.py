@@ -18,6 +18,7 @@ from replay.candidate import Builder, choose
 from replay.curve import Lines, lines_frame, shares_of, worst_layers
 from replay.depth import StackLane, has_stack
 from replay.errors import InputError
+from replay.evict.own import files_of
 from replay.grid import Grid
 from replay.grouping import FIGURES, GroupTally, group_windows
 from replay.lane import Lane
@@ -231,6 +232,7 @@ def survey(
         "routes": [each.text for each in routes],
         "grid": {"text": grid.text, "unit": grid.unit, "capacities": len(grid.bounds)},
         "policies": [{"policy": c.text, "routes": c.routes, "resolved": c.policy.describe()} for c in found],
+        "policy_files": files_of(c.policy.spec.evict.name for c in found),
         "one_pass": [c.text for c in found if c.stack is not None],
         "denominators": {"tokens": {c.text: c.tokens for c in found}},
         "token": token_size(trace),

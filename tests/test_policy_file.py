@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from conftest import Outcome
 
@@ -100,6 +101,18 @@ def test_compare_and_policies_take_the_file(cli: Cli, root: Path, tmp_path: Path
     listed = cli("policies", "--policy-file", EXAMPLE)
     assert "a queue, hits buy lives" in listed.out
     assert declaration("lives").kind == "evict"
+
+
+def test_curves_take_the_file(cli: Cli, root: Path, tmp_path: Path) -> None:
+    trace = root / "traces/e64-spec"
+    arguments = ("-p", "lives:1", "-p", "lru", "--grid", "200,400", "--out", tmp_path / "curves")
+    refused = cli("curves", trace, *arguments)
+    assert refused.code == 2 and "lives" in refused.err
+    done = cli("curves", trace, "--policy-file", EXAMPLE, *arguments)
+    assert done.code == 0, done.err
+    assert list(json.loads((tmp_path / "curves/run.json").read_text())["policy_files"]) == ["lives"]
+    found = pl.read_parquet(tmp_path / "curves/curves.parquet")
+    assert set(found["policy"]) == {"lives:1", "lru"} and found["misses"].null_count() == 0
 
 
 TEXT = EXAMPLE.read_text()

@@ -17,6 +17,7 @@ MOST_LINES = 24
 def curves(
     trace: flags.TracePath,
     policy: flags.Specs = None,
+    policy_file: flags.PolicyFiles = None,
     grid: Annotated[
         str,
         typer.Option(
@@ -52,12 +53,14 @@ def curves(
     Examples
     --------
     replay curves traces/e256-moce -p lru -p s3fifo -p belady --grid 1%..60%:24 --out curves
-    replay curves traces/e64-plain --order rows --grid all --layers 3,7 --out curves
+    replay curves traces/e64-moce --order rows --grid all --layers 3,7 --out curves
+    replay curves traces/e256-moce --policy-file mine.py -p mine -p lru --grid 10%..60%:12
     """
     from replay.grid import parse_grid
     from replay.survey import survey
     from replay.trace import open_trace
 
+    flags.add_policies(policy_file)
     semantics = flags.semantics_of(scope, split, order, cell, start, prefill, prompt_hot)
     kinds = flags.routes_of(routes)
     opened = open_trace(trace)
