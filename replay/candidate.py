@@ -23,7 +23,7 @@ from replay.resolve import Resolved, identity, resolve
 from replay.semantics import Routes, Semantics
 from replay.sensitivity import Under
 from replay.spec import PolicySpec, declaration, parse_all
-from replay.timing import ClockParams
+from replay.timing import ClockParams, load_clock
 from replay.trace import Trace
 
 DEFAULT_SPECS = (
@@ -191,6 +191,7 @@ class Builder:
     def __post_init__(self) -> None:
         self.shape = Shape.of(self.trace)
         self.drafts = retain.read_drafts(self.trace) if self.trace.has("drafts") else None
+        self.nominal = self.clock or load_clock(None, self.trace.meta.io)
         self._shared: dict[Hashable, Entry] = {}
         self._views: dict[bytes, NDArray[np.int64]] = {}
 
@@ -222,7 +223,7 @@ class Builder:
         if key not in self._shared:
             timed, trace = main and self.clock is not None, self.trace
             plan = at.plan(trace.classes, self.semantics.scope == "layer")
-            lane = Lane(self.shape, plan, policy, self.semantics, routes, used, log=timed)
+            lane = Lane(self.shape, plan, policy, self.semantics, routes, used, log=timed, clock=self.nominal)
             name = f"{policy.spec.text} ({routes.text})"
             tally = Tally(name, self.shape.layers, self.semantics.warm, timed, main)
             clock = None

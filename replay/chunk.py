@@ -109,6 +109,7 @@ class Demand:
     router_reach: float = 0.0
     spread: bool = False
     prior: float = 0.0
+    dense: bool = False
 
 
 @dataclass
@@ -167,13 +168,15 @@ class Prepared:
 
 
 _NO_I64, _NO_I32, _NO_F32 = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
+_NO_F64 = np.empty(0)
 NO_SCORES = Scores(_NO_I64, _NO_F32, np.zeros(1, np.int64), _NO_I32, _NO_F32)
 
 
 def no_guesses(windows: int, layers: int) -> Guesses:
     """Groups of a chunk without predictions."""
     at = np.zeros(windows * (layers + 1) + 1, np.int64)
-    return Guesses(at, _NO_I64, _NO_I64, _NO_I64, _NO_I64, _NO_I64, np.zeros(1, np.int64), _NO_I32, _NO_F32)
+    none = _NO_I64
+    return Guesses(at, none, none, none, none, none, np.zeros(1, np.int64), _NO_I32, _NO_F32, _NO_F64)
 
 
 def _shortlists(
@@ -182,6 +185,21 @@ def _shortlists(
     if raw.experts is None:
         return shortlist_dense(raw.scores.reshape(-1, experts), picks, reach)
     return shortlist_sparse(raw.offsets, raw.experts, raw.scores)
+
+
+def softmax_total(raw: RawScores, experts: int) -> NDArray[np.float64]:
+    """Sum of exp(score - best score) of dense rows; masked experts add nothing, a row without any has 0.
+
+    Parameters
+    ----------
+    raw : Scores
+        Dense rows.
+    experts : int
+    """
+    dense = raw.scores.reshape(-1, experts).astype(np.float64)
+    best = dense.max(axis=1, keepdims=True)
+    total: NDArray[np.float64] = np.exp(dense - np.where(np.isfinite(best), best, 0.0)).sum(axis=1)
+    return total
 
 
 def group(raw: RawScores, first: int, windows: int, layers: int) -> Guesses:
@@ -204,6 +222,7 @@ def group(raw: RawScores, first: int, windows: int, layers: int) -> Guesses:
         np.zeros(1, np.int64),
         _NO_I32,
         _NO_F32,
+        _NO_F64,
     )
 
 
@@ -214,7 +233,8 @@ def every_layer(windows: int, layers: int) -> Guesses:
     groups = windows * (layers - 1)
     target = np.tile(np.arange(1, layers, dtype=np.int64), windows)
     zero = np.zeros(groups, np.int64)
-    return Guesses(at, target, zero, zero, _NO_I64, _NO_I64, np.zeros(1, np.int64), _NO_I32, _NO_F32)
+    none = _NO_I64
+    return Guesses(at, target, zero, zero, none, none, np.zeros(1, np.int64), _NO_I32, _NO_F32, _NO_F64)
 
 
 def prepare(
@@ -250,6 +270,8 @@ def prepare(
         if demand.guesses:
             offsets, ids, scores = _shortlists(chunk.candidates, demand.picks, demand.reach, experts)
             guesses = moments._replace(offsets=offsets, ids=ids, scores=scores)
+            if demand.dense:
+                guesses = guesses._replace(total=softmax_total(chunk.candidates, experts))
     elif demand.moments and not table:
         moments = every_layer(windows, layers)
     every = every_layer(windows, layers) if demand.every else no_guesses(windows, layers)

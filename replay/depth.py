@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +120,7 @@ class StackLane(Lane):
             elif self._pile is not None and self._future is not None:
                 belady_start(numbers, self._pile, self._part_of, self._future.first)
 
-    def step(self, prepared: Prepared) -> fr.Output | None:
+    def step(self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None = None) -> fr.Output | None:
         """Count a chunk's lookups by depth; there is no output beside the counts."""
         view, layers, experts = self.view(prepared), self.shape.layers, self.shape.experts
         first, last = prepared.first_window, prepared.first_window + len(prepared.prefill)

@@ -11,6 +11,7 @@ The decorators:
 - ``loop(signature)``: the same for a driver that allocates nothing: compiled without reference counts.
 - ``step``: an eviction step of signature ``STEP``; a first-class function that drivers take as argument. It allocates
   nothing.
+- ``gate``: an admission gate of signature ``ASK``, likewise.
 - ``inline``: a small function used inside kernels, compiled into its callers and not cached by itself.
 - ``called``: a larger or rarer one, inlined only where the compiler sees fit (a copy at every call costs compile time).
 - ``apart``: a function that allocates, called by a driver or an ``inline`` of one that does not.
@@ -56,6 +57,12 @@ STEP = types.int64(MEMORY, types.int64, types.int64)
 """Signature of an eviction step: ``step(memory, part, slot_or_key) -> int64``."""
 
 STEP_TYPE = types.FunctionType(STEP)
+
+REALS = types.Array(types.float64, 1, "C")
+ASK = types.int64(types.int64, types.int64, types.int64, MEMORY, REALS)
+"""Signature of a gate: ``ask(operation, at, reals_at, words, reals) -> int64`` (:mod:`replay.admission`)."""
+
+ASK_TYPE = types.FunctionType(ASK)
 
 
 _IMPORT = re.compile(
@@ -248,6 +255,12 @@ def step(function: F) -> F:
     """Compile an eviction step of signature ``STEP``: it may not allocate, nor use negative indices."""
     with _no_negative_indices():
         return _compile(STEP, _nrt=False)(function)
+
+
+def gate(function: F) -> F:
+    """Compile a gate of signature ``ASK``: it may not allocate, nor use negative indices."""
+    with _no_negative_indices():
+        return _compile(ASK, _nrt=False)(function)
 
 
 def is_step(function: Any) -> bool:

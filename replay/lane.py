@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+import replay.admission as ad
 import replay.engine.frame as fr
+from replay import gate
 from replay.arena import (
     EQUAL_TIMES,
     EVENT_TIMES,
@@ -27,10 +30,13 @@ from replay.chunk import Demand, Prepared, no_guesses
 from replay.engine.loop import run_chunk
 from replay.evict import load as load_eviction
 from replay.lookahead import Future
+from replay.nominal import Plan as NominalPlan
+from replay.nominal import lay_plan
 from replay.predict import POLICIES as READ_AHEAD
 from replay.resolve import Resolved
 from replay.semantics import ENGINE_CAPS, RECORDED_ROUTES, Routes, Semantics
 from replay.spec import declaration
+from replay.timing import ClockParams, event_times
 
 if TYPE_CHECKING:
     from replay.trace import Trace
@@ -84,10 +90,10 @@ class Failure:
 
 
 def _reach(policy: Resolved, routes: Routes, shape: Shape) -> float:
-    """Largest boost at any rank that read-ahead, or routes ``predicted``, pick."""
+    """Largest boost at any rank that read-ahead, routes ``predicted``, or the k-th pick of gates, look at."""
     if policy.ranking is None:
         return 0.0
-    wide = policy.ranking.widened(shape.top_k if routes.kind == "predicted" else 0)
+    wide = policy.ranking.widened(shape.top_k if routes.kind == "predicted" or policy.spec.gates else 0)
     return max((0.0, *wide.boosts))
 
 
@@ -143,6 +149,8 @@ class Lane:
         Rows of every window of the trace that count (draft retention); all where None.
     log, got, residents : bool
         Keep the event log, every lookup's outcome, the residents before every event.
+    clock : ClockParams, optional
+        What the nominal plan is made of (:mod:`replay.nominal`); the defaults where None.
 
     Attributes
     ----------
@@ -151,7 +159,11 @@ class Lane:
     looks_ahead : str
         What its eviction policy reads of the future; where that is something, :meth:`foresee` has to be called
         before anything is played.
+    planned : bool
+        Whether it asks for the nominal plan: :meth:`step` then reads compute times.
     """
+
+    planned = False
 
     def __init__(
         self,
@@ -165,6 +177,7 @@ class Lane:
         log: bool = False,
         got: bool = False,
         residents: bool = False,
+        clock: ClockParams | None = None,
     ) -> None:
         self.shape, self.policy, self.semantics, self.routes, self.rows_used = (
             shape,
@@ -194,6 +207,29 @@ class Lane:
         self.failure: Failure | None = None
         self._future: Future | None = None
         self._work: fr.Work | None = None
+        self._set_gates(clock or ClockParams())
+
+    def _set_gates(self, clock: ClockParams) -> None:
+        """Lay out the gates' memory and the nominal plan."""
+        shape, names = self.shape, [part.name for part in self.policy.spec.gates]
+        loaded = [(gate.load(name), self.policy.values[name]) for name in names]
+        areas = [each.lay(options, shape) for each, options in loaded]
+        kinds = [list(gate.POLICIES).index(name) for name in names]
+        self.gating = ad.lay(shape.layers, shape.experts, shape.top_k, kinds, areas)
+        self.ask = gate.ask_all(bool(names))
+        self.dense = any(each.dense for each, _ in loaded)
+        self.planned = any(each.planned(options) for each, options in loaded)
+        self.settings[fr.GATES], self.settings[fr.PLANNED] = len(loaded), self.planned
+        self.clock = clock
+        self.plan = lay_plan(clock.latency_ns, clock.device_gbps, clock.stream_gbps)
+
+    def _time(self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None) -> NominalPlan:
+        """The nominal plan over a chunk."""
+        if not self.planned:
+            return self.plan
+        first = prepared.first_window
+        pre, post = event_times(self.clock, timing, first, first + len(prepared.prefill), self.shape.layers)
+        return self.plan._replace(pre=pre.ravel(), post=post.ravel())
 
     def foresee(self, future: Future) -> None:
         """Take the future of the rows that count for this lane; experts of a recorded start know theirs."""
@@ -213,7 +249,7 @@ class Lane:
         picks = int(self.settings[fr.COUNT_K])
         return Demand(
             guesses=mode == fr.RANKED,
-            picks=max(picks, self.shape.top_k) if kind == "predicted" else picks,
+            picks=max(picks, self.shape.top_k) if kind == "predicted" or self.settings[fr.GATES] else picks,
             reach=_reach(self.policy, self.routes, self.shape),
             moments=mode == fr.ORACLE,
             every=mode >= fr.PREVIOUS,
@@ -222,6 +258,7 @@ class Lane:
             router_reach=most if kind == "rerouted" else 0.0,
             spread=kind == "cacheprior",
             prior=self.routes.prior,
+            dense=self.dense,
         )
 
     def start(self, snapshots: dict[int, NDArray[np.int32]]) -> None:
@@ -233,8 +270,14 @@ class Lane:
                 self.memory, snapshots[layer], layer, self.shape.experts, self.steps.enter, self.steps.victim
             )
 
-    def step(self, prepared: Prepared) -> fr.Output | None:
+    def step(self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None = None) -> fr.Output | None:
         """Play one chunk.
+
+        Parameters
+        ----------
+        prepared : Prepared
+        timing : mapping of str to ndarray, optional
+            The trace's compute times of these windows, for the nominal plan.
 
         Returns
         -------
@@ -255,7 +298,7 @@ class Lane:
         s = self.steps
         stopped = run_chunk(
             self.memory, self.settings, self.rates, events, guesses, prepared.router, self._room(events), out,
-            s.enter, s.claim, s.victim, s.touch,
+            s.enter, s.claim, s.victim, s.touch, self.gating, self._time(prepared, timing), self.ask,
         )  # fmt: skip
         if stopped:
             self.failure = Failure(*(int(x) for x in out.failure[fr.FAIL_WINDOW :]))
@@ -308,7 +351,7 @@ class Lane:
                 occurrence=np.zeros(picks, np.int32),
                 predicted=np.zeros(cells * shape.top_k, np.int32),
                 predicted_count=np.zeros(cells, np.int32),
-                stamp=np.zeros(1, np.int64),
+                stamp=np.zeros(2, np.int64),
             )
         return self._work
 
@@ -327,6 +370,7 @@ class Lane:
             residents=np.zeros((cells if self.residents else 0, self.shape.experts), np.uint8),
             given_up=np.full(rows if self.settings[fr.ROUTES] == fr.REROUTED else 0, np.nan, np.float32),
             failure=np.zeros(6, np.int64),
+            outcomes=np.zeros((cells if self.settings[fr.GATES] else 0, len(ad.OUTCOMES)), np.int64),
         )
 
     def _log_room(self, events: fr.Events, guesses: fr.Guesses, windows: int) -> int:

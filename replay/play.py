@@ -58,7 +58,7 @@ class Entry:
 
     def step(self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None) -> None:
         """Play a chunk, clock it, add it up."""
-        out = self.lane.step(prepared)
+        out = self.lane.step(prepared, timing)
         if out is None:
             return
         account = None
@@ -231,7 +231,7 @@ def play(
         for each in entries:
             if each.lane.semantics.start == "recorded":
                 each.lane.start(snapshots)
-    timed = any(each.clock is not None for each in entries)
+    timed = any(each.clock is not None or each.lane.planned for each in entries)
     windows = len(trace.windows)
     asked = {(d.picks, d.reach): 0 for d in (each.lane.demand() for each in entries) if d.guesses and d.picks}
     coverage = Coverage(np.zeros(windows, bool), np.zeros(windows, bool), asked)

@@ -114,6 +114,8 @@ class Policy:
     looks_ahead : str
         What it reads of the future, which only recorded routes have: ``""`` nothing, ``"next"`` the next use,
         ``"later"`` the uses after it too.
+    ranked : bool
+        Whether a gate reads candidate scores, so that it needs a read-ahead policy that ranks them.
     declines : bool
         Whether an eviction policy may decline to keep a miss: no bound on forced admission holds for it.
     """
@@ -129,6 +131,7 @@ class Policy:
     by_bytes: bool = True
     looks_ahead: Literal["", "next", "later"] = ""
     declines: bool = False
+    ranked: bool = False
 
     def __post_init__(self) -> None:
         if sum(each.main for each in self.options.values()) > 1:

@@ -176,7 +176,7 @@ def identity(resolved: Resolved, routes: str = "recorded", top_k: int = 0) -> tu
     resolved : Resolved
     routes : str
         The kind of routes. ``rerouted`` ones read the router's settings; ``predicted`` ones rank ``top_k``
-        candidates and read the first K of them.
+        candidates and read the first K of them, and gates look at the top_k-th.
     top_k : int
         Picks of a row.
     """
@@ -188,6 +188,11 @@ def identity(resolved: Resolved, routes: str = "recorded", top_k: int = 0) -> tu
         read_ahead = ("predicted", min(resolved.ranking.k, top_k), wide, resolved.touch)
     elif boosts == () or spec.read_ahead.name == "none":
         read_ahead = ("none",)
+    elif boosts is not None and spec.gates:
+        assert resolved.ranking is not None
+        rank = resolved.ranking
+        wide = rank.widened(top_k).boosts if top_k else (rank.p, rank.b, rank.r1)
+        read_ahead = ("ranked", rank.k, wide, resolved.touch)
     elif boosts is not None:
         read_ahead = ("ranked", boosts, resolved.touch)
     else:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
-from replay import evict, predict
+from replay import evict, gate, predict
 from replay.errors import InputError, nearest
 from replay.policy import Option, Policy, Value, parse_value, show_value
 from replay.predict.ranking import ROUTER_BONUS, ROUTER_PROTECT, ROUTER_R1
@@ -99,8 +99,8 @@ class PolicySpec:
 
 
 def names() -> tuple[str, ...]:
-    """List every policy's name, read-ahead first, in the order of the registries."""
-    return (*predict.POLICIES, *evict.POLICIES, *PARTS)
+    """List every policy's name, read-ahead first, then gates, in the order of the registries."""
+    return (*predict.POLICIES, *gate.POLICIES, *evict.POLICIES, *PARTS)
 
 
 def declaration(name: str) -> Policy:
@@ -123,7 +123,7 @@ def declaration(name: str) -> Policy:
     """
     if name in PARTS:
         return PARTS[name]
-    module = predict.POLICIES.get(name) or evict.POLICIES.get(name)
+    module = predict.POLICIES.get(name) or gate.POLICIES.get(name) or evict.POLICIES.get(name)
     if module is None:
         raise InputError(f"no policy is called {name!r}; {nearest(name, names())}")
     policy = import_module(module).POLICY
@@ -176,6 +176,7 @@ def _assemble(text: str, parts: list[tuple[Policy, Part]]) -> PolicySpec:
         if same and policy.kind != "gate":
             raise InputError(f"{same[0].name} and {part.name} are both {policy.kind}; give one")
         same.append(part)
+    _check_gates(by_kind)
     return PolicySpec(
         text,
         read_ahead=by_kind.get("read-ahead", [Part("none")])[0],
@@ -184,6 +185,19 @@ def _assemble(text: str, parts: list[tuple[Policy, Part]]) -> PolicySpec:
         router=by_kind.get("router", [None])[0],
         retention=(*by_kind.get("retention", []), *by_kind.get("joint retention", [])),
     )
+
+
+def _check_gates(by_kind: dict[str, list[Part]]) -> None:
+    """Refuse gates that have nothing to admit, or no scores to judge by."""
+    ahead = by_kind.get("read-ahead", [Part("none")])[0].name
+    ranks = hasattr(import_module(predict.POLICIES[ahead]), "ranking")
+    for each in by_kind.get("gate", ()):
+        if ahead == "none":
+            raise InputError(f"{each.name} admits what a read-ahead policy guesses; add one, such as unpert1")
+        if declaration(each.name).ranked and not ranks:
+            raise InputError(
+                f"{each.name} judges by candidate scores, which {ahead} does not rank; use unpert1, unpert0 or route"
+            )
 
 
 def _part(text: str) -> tuple[Policy, Part]:

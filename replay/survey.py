@@ -137,7 +137,15 @@ class Surveyor(Builder):
         by_layer, classes = self.semantics.scope == "layer", self.trace.classes
         return [
             Entry(
-                Lane(self.shape, at.plan(classes, by_layer), policy, self.semantics, routes, used),
+                Lane(
+                    self.shape,
+                    at.plan(classes, by_layer),
+                    policy,
+                    self.semantics,
+                    routes,
+                    used,
+                    clock=self.nominal,
+                ),
                 GroupTally(name, self.grouping, warm),
             )
             for at in self.grid.bounds

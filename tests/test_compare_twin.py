@@ -51,7 +51,7 @@ def run_case(case: Case, path):
 def expected(case: Case):
     """The twins' counters and times by (window, layer), and totals by window; None where too small."""
     try:
-        slow = replay_slow(case.trace, case.spec, case.options)
+        slow = replay_slow(case.trace, case.spec, case.options, case.clock)
     except ArenaTooSmall:
         return None
     times = clock_slow(case.trace, slow, case.clock, case.options.split, case.options.warm)

@@ -22,6 +22,7 @@ from replay.policy import show_value
 from replay.resolve import resolve
 from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
 from replay.spec import declaration, parse
+from replay.timing import PARAMETERS, load_clock
 
 CASES = int(os.environ.get("REPLAY_TWIN_CASES", "600"))
 
@@ -89,6 +90,9 @@ def spec_text(case: Case) -> str:
     router = [
         f"{n}={getattr(s, f'router_{n}')}" for n in ("p", "b", "r1") if getattr(s, f"router_{n}") is not None
     ]
+    for name, chosen in s.gates:
+        given = ",".join(f"{k}={show_value(v)}" for k, v in chosen.items())
+        text += f"+{name}:{given}" if given else f"+{name}"
     text += "+" + s.evict + (":" + ",".join(evict) if evict else "")
     return text + ("+router:" + ",".join(router) if router else "")
 
@@ -118,6 +122,12 @@ def future_of(trace: SlowTrace, lane: Lane):
     )
     views, sequential = map(lane.view, parts), lane.semantics.cell == "sequential"
     return foresee(views, trace.layers, trace.experts, sequential, lane.looks_ahead == "later")
+
+
+def clock_of(case: Case):
+    """The clock that the nominal plan is made of."""
+    given = {name: getattr(case.clock, name) for name in PARAMETERS if getattr(case.clock, name) is not None}
+    return load_clock(given, case.trace.io)
 
 
 def make_lane(case: Case, **keep) -> Lane:
@@ -156,7 +166,7 @@ def make_lane(case: Case, **keep) -> Lane:
     if options.rows_used:
         used = np.array([options.rows_used.get(w, x.rows) for w, x in enumerate(trace.windows)], np.int64)
     policy, routes = resolve(parse(spec_text(case)), meta), parse_routes(options.routes)
-    lane = Lane(shape, plan, policy, semantics, routes, used, **keep)
+    lane = Lane(shape, plan, policy, semantics, routes, used, clock=clock_of(case), **keep)
     training = lane.steps.training(lane.policy.values[case.spec.evict])
     if training is not None:
         lane.steps.learn(lane.memory, wanted_counts(trace, *training.sessions))
@@ -168,6 +178,15 @@ def make_lane(case: Case, **keep) -> Lane:
             first.setdefault(la, np.array(trace.residents[w, la], np.int32))
         lane.start(first)
     return lane
+
+
+def timing_rows(trace: SlowTrace, chunk):
+    """Compute times of a chunk's windows as the reader gives them; None where the trace has none."""
+    found = sorted((w, la, *times) for (w, la), times in trace.timing.items() if chunk.w0 <= w < chunk.w1)
+    if not trace.timing:
+        return None
+    window, layer, pre, post = zip(*found, strict=True) if found else ((), (), (), ())
+    return {"window": window, "layer": layer, "pre_us": pre, "post_us": post}
 
 
 def play(case: Case, lane: Lane, size: int, dense: bool):
@@ -187,7 +206,7 @@ def play(case: Case, lane: Lane, size: int, dense: bool):
             widest,
         )
         widest = ready.widest
-        out = lane.step(ready)
+        out = lane.step(ready, timing_rows(trace, chunk))
         if out is None:
             return
         yield chunk, ready, out
@@ -198,7 +217,7 @@ def compare_case(seed: int) -> str:
     case = draw_case(seed)
     slow, too_small = None, False
     try:
-        slow = replay_slow(case.trace, case.spec, case.options)
+        slow = replay_slow(case.trace, case.spec, case.options, case.clock)
     except ArenaTooSmall:
         too_small = True
     lane = make_lane(case, residents=True, log=seed % 2 == 0)
@@ -230,6 +249,9 @@ def compare_case(seed: int) -> str:
                         int(out.counts[row, COUNTERS.index(n)]) for n in ("picks_made", "picks_kept")
                     )
                     assert (made, kept) == slow.agreement[w, la], (seed, w, la, spec_text(case), case.options)
+                if case.spec.gates:
+                    expected = slow.outcomes[w, la] if not case.trace.windows[w].prefill else (0, 0, 0, 0)
+                    assert tuple(out.outcomes[row]) == expected, (seed, w, la, spec_text(case), case.options)
                 residents = np.flatnonzero(out.residents[row]).tolist()
                 assert residents == slow.residents[w, la], (seed, w, la, spec_text(case), case.options)
             if w >= case.options.warm:

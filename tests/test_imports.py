@@ -16,7 +16,10 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ground", ("replay", "errors", "units", "schema", "markup")),
     ("declarations", ("queue_size", "policy", "semantics")),
     ("trace", ("trace", "importers", "exporters")),
-    ("kernels", ("jit", "arena", "router", "router_rows", "stack", "log", "disk", "fate")),
+    (
+        "kernels",
+        ("jit", "admission", "nominal", "arena", "router", "router_rows", "stack", "log", "disk", "fate"),
+    ),
     ("recorder", ("recorder",)),
     (
         "policies",

@@ -287,6 +287,7 @@ def event(m, w, layer, settings, rates, events, router, work, out, enter, claim,
     if settings[fr.ROUTES] != fr.RECORDED:
         occurrences = new_occurrences(m, w, layer, events, router, settings, rates, work, out.given_up)
         wants, low, high = work.wants, np.int64(0), unique(work, occurrences)
+        work.stamp[1] = high
     elif sequential or by_rows:
         occurrences = recorded_occurrences(w, layer, settings[fr.LAYERS], events, work)
     next_use, later = events.next_use, events.later

@@ -8,7 +8,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from replay.jit import MEMORY, STEP_TYPE
+from replay.admission import GATING
+from replay.jit import ASK_TYPE, MEMORY, STEP_TYPE
+from replay.nominal import PLAN
 
 # -- counters of an event, by (window, layer); reads are counted at their target layer
 COUNTERS = (
@@ -24,8 +26,8 @@ COUNTERS = (
 (
     LAYERS, EXPERTS, TOP_K, CELL, ORDER, SPLIT, SCOPE, READ_AHEAD, COUNT_K, PROTECT, TOUCH, STREAM, PROMPT_HOT,
     ROUTES, ROUTE_PROTECT, DRAFT_MOCE, FIRST_WINDOW, LOOK_AHEAD, BOOSTED,
-    CACHE_PRIOR,
-) = range(20)  # fmt: skip
+    CACHE_PRIOR, GATES, PLANNED,
+) = range(22)  # fmt: skip
 SETTINGS = 24
 # -- settings (float64)
 BONUS, RANK1, ROUTE_BONUS, ROUTE_RANK1, PRIOR, SPREAD = 0, 1, 2, 3, 4, 8
@@ -86,6 +88,8 @@ class Guesses(NamedTuple):
         Row of the window, and its shortlist.
     offsets, ids, scores : int64[m + 1], int32[e], float32[e]
         Shortlists, sorted for :func:`replay.router.pick`.
+    total : float64[m] or float64[0]
+        Each shortlist's whole row's sum of exp(score - its best score); no entries where no policy asks.
     """
 
     at: NDArray[np.int64]
@@ -97,6 +101,7 @@ class Guesses(NamedTuple):
     offsets: NDArray[np.int64]
     ids: NDArray[np.int32]
     scores: NDArray[np.float32]
+    total: NDArray[np.float64]
 
 
 class Scores(NamedTuple):
@@ -140,6 +145,8 @@ class Output(NamedTuple):
         Share of the softmax mass of a row's raw best picks that its new picks give up; NaN where the row kept
         its recorded picks; with no entries not written.
     failure : int64[6]
+    outcomes : int64[W * L, len(OUTCOMES)]
+        What became of the candidates that gates were asked about (:mod:`replay.admission`); no rows without gates.
     """
 
     counts: NDArray[np.int64]
@@ -150,13 +157,15 @@ class Output(NamedTuple):
     residents: NDArray[np.uint8]
     given_up: NDArray[np.float32]
     failure: NDArray[np.int64]
+    outcomes: NDArray[np.int64]
 
 
 class Work(NamedTuple):
     """Scratch space of one lane, by expert or by place in a merged list.
 
     ``predicted`` holds the window's predicted picks by row, layer and rank, ``predicted_count`` how many of them
-    a row and layer has (-1: no prediction); both without entries where routes are not predicted.
+    a row and layer has (-1: no prediction); both without entries where routes are not predicted. ``stamp[1]`` is how
+    many ids ``wants`` holds, where routes are not the recorded ones.
     """
 
     place: NDArray[np.int64]
@@ -179,12 +188,26 @@ _I64, _I32, _F32, _F64, _U8 = (
 )
 _TABLE, _BITS = types.Array(types.int64, 2, "C"), types.Array(types.uint8, 2, "C")
 EVENTS = types.NamedTuple((_I64, _I64, _U8, _I64, _I32, _I64, _I32, _I64, _I64), Events)
-GUESSES = types.NamedTuple((_I64, _I64, _I64, _I64, _I64, _I64, _I64, _I32, _F32), Guesses)
+GUESSES = types.NamedTuple((_I64, _I64, _I64, _I64, _I64, _I64, _I64, _I32, _F32, _F64), Guesses)
 SCORES = types.NamedTuple((_I64, _F32, _I64, _I32, _F32), Scores)
-OUTPUT = types.NamedTuple((_TABLE, _TABLE, _TABLE, _I64, _U8, _BITS, _F32, _I64), Output)
+OUTPUT = types.NamedTuple((_TABLE, _TABLE, _TABLE, _I64, _U8, _BITS, _F32, _I64, _TABLE), Output)
 WORK = types.NamedTuple((_I64, _I64, _I64, _F64, _U8, _U8, _I32, _I64, _I32, _I32, _I32, _I32, _I64), Work)
 
 START = types.int64(MEMORY, _I32, types.int64, types.int64, STEP_TYPE, STEP_TYPE)
 RUN = types.int64(
-    MEMORY, _I64, _F64, EVENTS, GUESSES, SCORES, WORK, OUTPUT, STEP_TYPE, STEP_TYPE, STEP_TYPE, STEP_TYPE
+    MEMORY,
+    _I64,
+    _F64,
+    EVENTS,
+    GUESSES,
+    SCORES,
+    WORK,
+    OUTPUT,
+    STEP_TYPE,
+    STEP_TYPE,
+    STEP_TYPE,
+    STEP_TYPE,
+    GATING,
+    PLAN,
+    ASK_TYPE,
 )

@@ -7,6 +7,7 @@ import numpy as np
 import replay.arena as ar
 import replay.engine.frame as fr
 from replay.arena import sort_words
+from replay.engine.gate import describe, walk
 from replay.engine.move import issue, note_use
 from replay.jit import apart, called, inline
 from replay.predict import previous, stmoe
@@ -38,7 +39,8 @@ def merge(m, w, g, events, guesses, settings, rates, work):
     """Merged candidates of a prediction in ``work.merged``: best rank, then raw score, then id. Returns how many."""
     experts, count = settings[fr.EXPERTS], settings[fr.COUNT_K]
     predicting = settings[fr.ROUTES] == fr.PREDICTED
-    width = max(count, settings[fr.TOP_K]) if predicting else max(count, 1)
+    wide = predicting or settings[fr.GATES] > 0
+    width = max(count, settings[fr.TOP_K]) if wide else max(count, 1)
     target = guesses.target[g]
     ranked = np.int64(0)
     rows = np.int64(0)
@@ -48,7 +50,7 @@ def merge(m, w, g, events, guesses, settings, rates, work):
         low, high = guesses.offsets[guesses.list[i]], guesses.offsets[guesses.list[i] + 1]
         place = work.place[rows * (width + 1) :]
         place[width] = rank_row(
-            m, target, low, high, settings[fr.BOOSTED], guesses.ids, guesses.scores, width if predicting else count,
+            m, target, low, high, settings[fr.BOOSTED], guesses.ids, guesses.scores, width if wide else count,
             settings[fr.PROTECT], rates[fr.BONUS], rates[fr.RANK1], experts, work, place,
         )  # fmt: skip
         if predicting:
@@ -118,8 +120,8 @@ def spare(m, layer, count, scope, experts, work):
 
 
 @called
-def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch):
-    """Act on one prediction: rank, merge, skip what is there, issue the rest."""
+def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch, gating, plan, ask):
+    """Act on one prediction: rank, merge, skip what is there, issue the rest (what the gates admit of it)."""
     layers, experts = settings[fr.LAYERS], settings[fr.EXPERTS]
     layer = guesses.target[g]
     row = w * layers + layer
@@ -137,7 +139,13 @@ def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch):
         count = stmoe.propose(m, layer, layers, experts, work)
     else:
         count = merge(m, w, g, events, guesses, settings, rates, work)
+        if settings[fr.GATES]:
+            describe(m, w, g, events, guesses, settings, rates, work, gating)
     spare(m, layer, count, settings[fr.SCOPE], experts, work)
+    if settings[fr.GATES]:
+        walk(m, rows, w, layer, count, settings, work, gating, plan, ask, victim, touch)
+        m[ar.AVOID] = -1
+        return
     for i in range(count):
         number = layer * experts + work.merged[i]
         s = m[m[ar.SLOT_OF] + number]

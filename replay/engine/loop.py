@@ -13,13 +13,18 @@ ends at its CAP-th absent expert; experts in limbo are absent.
 
 from __future__ import annotations
 
+import numpy as np
+
+import replay.admission as ad
 import replay.arena as ar
 import replay.engine.frame as fr
 import replay.log as op
 from replay.engine.event import event
+from replay.engine.gate import settle
 from replay.engine.guess import guess, mark_hot, stream
 from replay.engine.move import log, turn_limbo
 from replay.jit import called, loop
+from replay.nominal import AFTER, pass_event
 
 
 @called
@@ -42,6 +47,17 @@ def snapshot(m, base, residents):
 
 
 @called
+def close_event(w, layer, events, settings, work, gating, ask, out):
+    """Settle a decode event with the gates: what it wanted of the experts that its predictions named."""
+    row = w * settings[fr.LAYERS] + layer
+    if settings[fr.ROUTES] == fr.RECORDED:
+        wants, low, high = events.wants, events.want_offsets[row], events.want_offsets[row + 1]
+    else:
+        wants, low, high = work.wants, np.int64(0), work.stamp[1]
+    settle(layer, wants, low, high, settings, work, gating, ask, out.outcomes[row])
+
+
+@called
 def close_window(m, layers, counts):
     """Hand out the window's counters and clear them."""
     for layer in range(layers):
@@ -52,7 +68,9 @@ def close_window(m, layers, counts):
 
 
 @loop(fr.RUN)
-def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, claim, victim, touch):
+def run_chunk(
+    m, settings, rates, events, guesses, router, work, out, enter, claim, victim, touch, gating, plan, ask
+):  # fmt: skip
     """Play the windows of one chunk.
 
     Parameters
@@ -65,6 +83,8 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
         See the tuples of this module.
     enter, claim, victim, touch : STEP
         The eviction policy.
+    gating, plan, ask : Gating, Plan, ASK
+        The gates' memory, the nominal plan, and the gates as one function.
 
     Returns
     -------
@@ -73,6 +93,7 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
     """
     layers, experts = settings[fr.LAYERS], settings[fr.EXPERTS]
     rows, residents, split = out.log, out.residents, settings[fr.SPLIT]
+    gated, planned = settings[fr.GATES] > 0, settings[fr.PLANNED] > 0
     m[ar.LOGGED] = 0
     for w in range(events.prefill.shape[0]):
         prefill = events.prefill[w]
@@ -81,6 +102,10 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
         log(m, rows, op.OP_WINDOW, settings[fr.FIRST_WINDOW] + w)
         if settings[fr.ROUTES] == fr.PREDICTED:
             work.predicted_count[: events.rows_used[w] * layers] = -1
+        if planned:
+            plan.words[AFTER] = -1
+        if gated and guessing:
+            ask(ad.WINDOW, 0, 0, gating.words, gating.reals)
         for layer in range(-1, layers):
             if layer >= 0:
                 if prefill and settings[fr.STREAM] != fr.STREAM_OFF:
@@ -95,10 +120,29 @@ def run_chunk(m, settings, rates, events, guesses, router, work, out, enter, cla
                 if split:
                     turn_limbo(m)
                     log(m, rows, op.OP_FREE, layer)
+                if planned:
+                    pass_event(plan, w * layers + layer, layer)
+                if gated and guessing:
+                    close_event(w, layer, events, settings, work, gating, ask, out)
             if guessing:
                 group = w * (layers + 1) + layer + 1
                 for g in range(guesses.at[group], guesses.at[group + 1]):
-                    guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch)
+                    guess(
+                        m,
+                        rows,
+                        w,
+                        g,
+                        events,
+                        guesses,
+                        settings,
+                        rates,
+                        work,
+                        victim,
+                        touch,
+                        gating,
+                        plan,
+                        ask,
+                    )
         close_window(m, layers, out.counts[w * layers : (w + 1) * layers])
         out.peaks[w, 0], out.peaks[w, 1] = m[ar.PEAK_SPECULATIVE], m[ar.PEAK_LIMBO]
     return 0

@@ -199,13 +199,13 @@ def room_for_guess(m, p, key, victim):
 
 @called
 def issue(m, rows, number, layer, victim):
-    """Read one guess ahead: a slot turns speculative, or the guess is dropped."""
+    """Read one guess ahead: a slot turns speculative, or the guess is dropped. Says whether it was issued."""
     key = m[ar.KEYS] + ar.KEY_SIZE * number
     p = part_of(m, key)
     s = room_for_guess(m, p, key, victim)
     if s < 0:
         count(m, layer, fr.DROPPED, 1)
-        return
+        return False
     place(m, p, s, key, layer, ar.SPECULATION)
     m[s + ar.WANTED] = -1
     link_tail(m, m[ar.SPEC_LISTS] + 2 * layer, s)
@@ -215,6 +215,7 @@ def issue(m, rows, number, layer, victim):
     count(m, layer, fr.ISSUED, 1)
     count(m, layer, fr.ISSUED_BYTES, bytes_of(m, key))
     log(m, rows, op.OP_ISSUE, number)
+    return True
 
 
 @inline

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from .clock import SlowClock
 from .evict import POLICIES
+from .gate import draw_gates
 from .history import PREDICTORS
 from .router import route
 from .spec import SlowOptions, SlowSpec
@@ -197,6 +198,7 @@ def draw_case(seed: int) -> Case:
         spec = _draw_router(rng, spec)
     if options.kind != "predicted":
         spec = _draw_history(Random(seed + 2_000_003), spec)
+    spec = replace(spec, gates=draw_gates(Random(seed + 3_000_017), trace, spec.prefetch))
     return Case(trace, spec, _draw_bound(rng, trace, spec, options), _draw_clock(rng))
 
 

@@ -68,6 +68,9 @@ class SlowResult:
         row holds too).
     given_up
         (window, row, layer) to the share of the softmax mass of the raw best picks that rerouted ones lack.
+    outcomes
+        (window, layer) to the experts that gates were asked about, those that all admitted, and how many of
+        either the event wanted; every window, only where the spec has gates.
     uncovered_rows
         Rows of counted events that kept their recorded picks for want of scores.
     uncovered_windows
@@ -81,6 +84,7 @@ class SlowResult:
     residents: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     agreement: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     given_up: dict[tuple[int, int, int], float] = field(default_factory=dict)
+    outcomes: dict[tuple[int, int], tuple[int, int, int, int]] = field(default_factory=dict)
     uncovered_rows: int = 0
     uncovered_windows: int = 0
 

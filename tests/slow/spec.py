@@ -34,6 +34,8 @@ class SlowSpec:
         Eviction policy of `slow.evict.POLICIES`.
     router_p, router_b, router_r1
         The router of rerouted routes; None: the trace's `router`, then 3, 0.85, 0.
+    gates
+        Name and options of each admission gate of `slow.gate.GATES`, in order.
     """
 
     prefetch: str = "none"
@@ -48,6 +50,7 @@ class SlowSpec:
     router_p: int | None = None
     router_b: float | None = None
     router_r1: float | None = None
+    gates: tuple[tuple[str, dict[str, Any]], ...] = ()
 
     def __post_init__(self) -> None:
         given = {name for name in ("k", "p", "b", "r1") if getattr(self, name) is not None}

@@ -24,7 +24,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .arena import Arena, ArenaTooSmall
+from .clock import SlowClock
 from .evict import POLICIES
+from .gate import GATES, Candidate, Plan, features, plain
 from .history import PREDICTORS
 from .predict import every_layer, groups, merged
 from .result import COUNTERS, BeginWindow, Event, Issue, SlowResult
@@ -36,7 +38,7 @@ from .trace import Key, SlowTrace
 class _Replay:
     """One replay in progress."""
 
-    def __init__(self, trace: SlowTrace, spec: SlowSpec, options: SlowOptions) -> None:
+    def __init__(self, trace: SlowTrace, spec: SlowSpec, options: SlowOptions, clock: SlowClock) -> None:
         self.trace, self.spec, self.options = trace, spec, options
         self.routes = SlowRoutes(trace, options, router_settings(spec, trace), ranking(spec, trace))
         if options.kind != "recorded" and (spec.prefetch == "oracle" or POLICIES[spec.evict].looks_ahead):
@@ -55,6 +57,9 @@ class _Replay:
         self.reading: dict[Key, int] = {}
         self.count: dict[tuple[int, int], dict[str, int]] = {}
         self.peak = (0, 0)
+        self.plan = Plan(trace, clock)
+        self.gates = [GATES[name](trace, chosen, self.plan) for name, chosen in spec.gates]
+        self.named: dict[Key, set[str]] = {}
 
     def rows(self, window: int) -> int:
         """Rows of a window that draft retention keeps."""
@@ -80,13 +85,16 @@ class _Replay:
         for window, (_, prefill, _) in enumerate(self.trace.windows):
             self.begin_window(window, prefill)
             ahead = {} if prefill or self.spec.prefetch == "none" else self.predictions(window)
-            self.issue_group(window, ahead.get(-1, []))
+            for gate in [] if prefill else self.gates:
+                gate.begin_window()
+            self.issue_group(window, -1, ahead.get(-1, []))
             for layer in range(self.trace.layers):
                 if prefill:
                     self.stream(window, layer)
                 self.event(window, layer)
                 self.arena.turn_limbo()
-                self.issue_group(window, ahead.get(layer, []))
+                self.plan.pass_event(window, layer)
+                self.issue_group(window, layer, ahead.get(layer, []))
             self.end_window(window)
         return self.result
 
@@ -135,22 +143,61 @@ class _Replay:
             self.result.uncovered_windows += 1
         return found
 
-    def issue_group(self, window: int, group: list[tuple[int, list[int]]]) -> None:
+    def issue_group(self, window: int, after: int, group: list[tuple[int, list[int]]]) -> None:
         """Act on the predictions of one moment, ascending target layer, each ranked at its own turn."""
         for target, rows in sorted(group):
             if self.spec.prefetch == "oracle":
                 kept = range(self.rows(window))
                 experts = sorted({e for row in kept for e in self.trace.picks[window, row, target]})
+                shown = plain(self.trace, target, experts)
             elif self.history is not None:
                 experts = self.history.propose(target)
+                shown = plain(self.trace, target, experts)
             else:
                 residents = self.arena.residents(target)
                 how = self.routes.predict(window, target, rows, residents)
                 experts = merged(self.trace, window, target, rows, residents, how)
-            self.issue(window, target, experts, self.spec.touch)
+                shown = []
+                if self.gates:
+                    shown = features(self.trace, window, target, rows, experts, residents, how)
+            deadline = self.plan.deadline(window, after, target)
+            self.issue(window, target, experts, self.spec.touch, shown, deadline)
 
-    def issue(self, window: int, target: int, experts: list[int], touch: bool) -> None:
-        """Walk a merged list: skip, touch, issue or drop (semantics 3)."""
+    def admitted(self, one: Candidate, deadline: int) -> bool:
+        """Ask the gates in order, and note what came of it."""
+        marks = self.named.setdefault(one.key, set())
+        marks.add("asked")
+        if all(gate.admits(one, deadline) for gate in self.gates):
+            marks.add("admitted")
+            return True
+        return False
+
+    def settle(self, window: int, layer: int, wanted: list[Key]) -> None:
+        """Count what became of the event's candidates, and let the gates learn."""
+        mine = {key: marks for key, marks in self.named.items() if key[0] == layer}
+        asked = {key for key, marks in mine.items() if "asked" in marks}
+        admitted = {key for key, marks in mine.items() if "admitted" in marks}
+        self.result.outcomes[window, layer] = (
+            len(asked),
+            len(admitted),
+            len(asked & set(wanted)),
+            len(admitted & set(wanted)),
+        )
+        for key in sorted(mine):
+            for gate in self.gates:
+                gate.learn(key, key in wanted)
+            del self.named[key]
+
+    def issue(
+        self,
+        window: int,
+        target: int,
+        experts: list[int],
+        touch: bool,
+        shown: list[Candidate] | None = None,
+        deadline: int = 0,
+    ) -> None:
+        """Walk a merged list: skip, touch, issue or drop (semantics 3); `shown` is what gates are asked about."""
         listed = {(target, e) for e in experts}
         spared: Callable[[Key], bool]
         if self.options.scope == "layer":
@@ -158,17 +205,24 @@ class _Replay:
         else:
             spared = lambda key: key[0] == target  # noqa: E731
         count = self.count[window, target]
-        for expert in experts:
+        gated = bool(self.gates) and shown is not None
+        for place, expert in enumerate(experts):
             key = (target, expert)
+            if gated:
+                self.named.setdefault(key, set())
             if self.arena.is_speculative(key):
                 continue
             if self.arena.is_resident(key):
                 if touch:
                     self.arena.touch(key)
                 continue
+            if gated and shown is not None and not self.admitted(shown[place], deadline):
+                continue
             if not self.arena.guess(key, spared):
                 count["dropped"] += 1
                 continue
+            for gate in self.gates if gated and shown is not None else []:
+                gate.issued(shown[place])
             count["issued"] += 1
             count["issued_bytes"] += self.trace.sizes[key]
             self.reading[key] = self.reads
@@ -241,6 +295,8 @@ class _Replay:
             for key in sorted(self.arena.parts):
                 if self.options.scope == "global" or key[0] == layer:
                     self.arena.parts[key].trim(lambda k: k not in members, None)
+        if self.gates:
+            self.settle(window, layer, wanted)
         for key in wanted:
             self.popularity[key] = self.popularity.get(key, 0) + 1
         self.result.log.append(event)
@@ -313,8 +369,10 @@ class _Replay:
         return True
 
 
-def replay_slow(trace: SlowTrace, spec: SlowSpec, options: SlowOptions) -> SlowResult:
-    """Replay a trace through one policy, slowly.
+def replay_slow(
+    trace: SlowTrace, spec: SlowSpec, options: SlowOptions, clock: SlowClock | None = None
+) -> SlowResult:
+    """Replay a trace through one policy, slowly; the clock is only for the nominal plan of gates.
 
     Raises
     ------
@@ -323,4 +381,4 @@ def replay_slow(trace: SlowTrace, spec: SlowSpec, options: SlowOptions) -> SlowR
     ValueError
         When an option is one that the policy does not read.
     """
-    return _Replay(trace, spec, options).run()
+    return _Replay(trace, spec, options, clock or SlowClock()).run()

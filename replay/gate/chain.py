@@ -1,0 +1,34 @@
+"""All gates of a spec as one function, which the event loop takes as argument: a number a gate, a branch each here.
+
+Any number of gates costs the loop's caller one argument: numba looks each function that is passed up anew at every
+call. Specs without gates pass :mod:`replay.gate.idle` instead and never load this file.
+"""
+
+from replay.admission import CANDIDATE, GATES, KINDS, OWN
+from replay.gate import budget, confidence, margin, mass
+from replay.jit import called, gate
+
+_margin, _confidence, _mass, _budget = margin.ask, confidence.ask, mass.ask, budget.ask
+
+
+@called
+def _one(kind, operation, at, reals_at, words, reals):
+    """Ask or tell one gate; ``kind`` is its place in the registry."""
+    if kind == 0:
+        return _margin(operation, at, reals_at, words, reals)
+    if kind == 1:
+        return _confidence(operation, at, reals_at, words, reals)
+    if kind == 2:
+        return _mass(operation, at, reals_at, words, reals)
+    return _budget(operation, at, reals_at, words, reals)
+
+
+@gate
+def ask(operation, at, reals_at, words, reals):
+    """A candidate is admitted where every gate admits it, asked in order; everything else is told to all of them."""
+    for i in range(words[GATES]):
+        own = OWN + 2 * i
+        answer = _one(words[KINDS + i], operation, words[own], words[own + 1], words, reals)
+        if operation == CANDIDATE and answer == 0:
+            return 0
+    return 1

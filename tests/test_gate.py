@@ -1,0 +1,88 @@
+"""Admission gates: what refuses them, and what each withholds in a case that can be followed by hand."""
+
+import pytest
+from slow.make import write
+from slow.trace import SlowTrace
+from test_slow_twin import stream_of
+
+from replay import gate
+from replay.comparison import compare
+from replay.errors import InputError
+from replay.spec import declaration, parse
+from replay.trace import open_trace
+
+
+def with_scores(scores: list[dict[int, float]], wanted: list[list[int]]) -> SlowTrace:
+    """One layer with window w's scores known at its start, eight experts of 10 bytes, two picks a row."""
+    trace = stream_of([[picks] for picks in wanted], layers=1)
+    trace.has_candidates = True
+    for w, row in enumerate(scores):
+        trace.candidates[w, 0, 0] = (-1, row)
+    return trace
+
+
+def totals(trace, spec: str, **options) -> dict[str, int]:
+    """Counters of the only layer under one spec."""
+    return compare(trace, [spec], slots="6", grid=(), **options).layers.to_dicts()[0]
+
+
+@pytest.fixture(scope="module")
+def near(tmp_path_factory):
+    """One window with scores 4, 3, 2.5, 0 and less, cold, so that nothing is boosted; 0 and 2 are wanted."""
+    experts = 8
+    scores = [dict.fromkeys(range(experts), -9.0) | {0: 4.0, 1: 3.0, 2: 2.5, 3: 0.0}]
+    path = tmp_path_factory.mktemp("gate") / "trace"
+    trace = with_scores(scores, [[0, 2]])
+    write(trace, path)
+    return open_trace(path)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("margin:0.1", "add one, such as unpert1"),
+        ("none+confidence+lru", "add one, such as unpert1"),
+        ("oracle+margin", "candidate scores, which oracle does not rank"),
+        ("previous+mass:0.5", "candidate scores, which previous does not rank"),
+        ("unpert1+margin+margin:1", "margin is given twice"),
+        ("unpert1+mass:1.5", "is outside 0 to 1"),
+        ("unpert1+budget:reserve=1", "is outside 0 to 0.999"),
+        ("unpert1+margins", "no policy is called 'margins'"),
+    ],
+)
+def test_refusals(spec, reason):
+    """A gate without guesses or scores, given twice, out of range."""
+    with pytest.raises(InputError, match=reason):
+        parse(spec)
+
+
+def test_a_budget_needs_a_figure(near):
+    """Neither a size nor a share."""
+    with pytest.raises(InputError, match="budget needs a size a window or a share"):
+        totals(near, "unpert1+budget")
+
+
+def test_margin_counts_from_the_kth(near):
+    """The second best is the k-th: 4 and 3 have margins 1 and 0, 2.5 has -0.5, 0 has -3."""
+    issued = {m: totals(near, f"unpert1:k=4+margin:{m}")["issued"] for m in ("1", "0", "-0.5", "-3", "1.5")}
+    assert issued == {"1": 1, "0": 2, "-0.5": 3, "-3": 4, "1.5": 0}
+    assert totals(near, "unpert1:k=4")["issued"] == 4
+
+
+def test_mass_of_the_better_ones(near):
+    """Softmax 0.62, 0.23, 0.14, 0.01: those above 0.5 are one, above 0.7 two, above 0.9 three."""
+    issued = {d: totals(near, f"unpert1:k=4+mass:{d}")["issued"] for d in ("0", "0.5", "0.7", "0.9")}
+    assert issued == {"0": 1, "0.5": 1, "0.7": 2, "0.9": 3}
+
+
+def test_budget_takes_the_best_first(near):
+    """Ten bytes an expert: 25 bytes a window let two through."""
+    assert totals(near, "unpert1:k=4+budget:29B")["issued"] == totals(near, "unpert1:k=2")["issued"]
+
+
+def test_every_gate_is_declared_as_one():
+    """Names of the registry are the declarations', and their kind is gate."""
+    for name in gate.POLICIES:
+        policy = declaration(name)
+        assert (policy.name, policy.kind) == (name, "gate")
+        assert callable(gate.load(name).lay)
