@@ -179,6 +179,8 @@ class Builder:
     keep_reads : bool
     clocks : sequence of ClockParams
         Further clocks over every main lane.
+    keep_windows : bool
+        Keep every window's sums of the main lanes.
     """
 
     trace: Trace
@@ -187,6 +189,7 @@ class Builder:
     clock: ClockParams | None
     keep_reads: bool = False
     clocks: Sequence[ClockParams] = ()
+    keep_windows: bool = True
 
     def __post_init__(self) -> None:
         self.shape = Shape.of(self.trace)
@@ -225,7 +228,7 @@ class Builder:
             plan = at.plan(trace.classes, self.semantics.scope == "layer")
             lane = Lane(self.shape, plan, policy, self.semantics, routes, used, log=timed, clock=self.nominal)
             name = f"{policy.spec.text} ({routes.text})"
-            tally = Tally(name, self.shape.layers, self.semantics.warm, timed, main)
+            tally = Tally(name, self.shape.layers, self.semantics.warm, timed, main and self.keep_windows)
             clock = None
             if main and self.clock is not None:
                 clock = Clock(self.clock, trace.sizes, split=self.semantics.split)

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replay.errors import InputError
+from replay.sweep.table import TABLES as SWEEP
+from replay.sweep.table import is_sweep, register
 
 if TYPE_CHECKING:
     import duckdb
@@ -175,7 +177,8 @@ def connect(folder: Path, trace: Path | None = None, memory: int = MEMORY) -> De
     Parameters
     ----------
     folder : Path
-        A folder that ``replay compare --out`` wrote: each of its Parquet files is a table, ``summary`` one more.
+        A folder that ``replay compare --out`` wrote: each of its Parquet files is a table, ``summary`` one more; or
+        a sweep's (:mod:`replay.sweep.table`), also while it runs.
     trace : Path, optional
         The trace's folder. Its tables are ``trace.selections`` and so on, and ``selections`` where the run has no
         table of that name.
@@ -194,13 +197,18 @@ def connect(folder: Path, trace: Path | None = None, memory: int = MEMORY) -> De
     """
     import duckdb
 
-    found = _run_tables(folder)
+    sweep = is_sweep(folder)
+    if sweep and trace is not None:
+        raise InputError(f"--trace {trace}: {folder} is a sweep, of any number of traces; leave it out")
+    found = {} if sweep else _run_tables(folder)
     opened = None if trace is None else _trace_of(folder, trace)
     connection = duckdb.connect(":memory:")
     connection.execute(f"SET memory_limit = '{memory}B'")
     for name, table in found.items():
         connection.register(name, table)
-    tables = {name: _quoted(name) for name in found}
+    if sweep:
+        register(connection, folder)
+    tables = {name: _quoted(name) for name in (SWEEP if sweep else found)}
     if opened is not None:
         connection.execute(f"CREATE SCHEMA {_TRACE}")
         for name, info in opened.tables.items():

@@ -460,6 +460,35 @@ RESULT: dict[str, Table] = {
             ),
         ),
         Table(
+            "sweep",
+            "What one cell of a sweep (`replay sweep`) counted at one layer in one phase; a cell that cannot be "
+            "replayed is one row without figures.",
+            ("cell", "phase", "layer"),
+            (
+                Column("cell", "string", "hash of everything that the figures depend on: the file's name"),
+                Column("version", "string", "this program's version, with a hash of its sources"),
+                Column("trace", "string", "hash of trace.json, which holds those of its tables"),
+                Column("policy", "string", "the policy spec, its seed in it"),
+                _ROUTES,
+                Column("slots", "string", "slots of each size class; null with a byte budget", nullable=True),
+                Column(
+                    "capacity_slots", "int64", "slots of the arena; null with a byte budget", nullable=True
+                ),
+                Column("capacity_bytes", "int64", "bytes of the arena; null with slots", nullable=True),
+                Column("seed", "int64", "the study's seed; null where it has none", nullable=True),
+                Column("semantics", "string", "how events are played, as the flags name it"),
+                *_timed({name: doc for name, (type, doc) in _CLOCK.items() if type == "int64"}),
+                *_timed({name: doc for name, (type, doc) in _CLOCK.items() if type == "float64"}, "float64"),
+                Column("tokens", "int64", "committed tokens of the counted windows", nullable=True),
+                Column("failure", "string", "why there are no figures; null where there are", nullable=True),
+                Column("phase", "string", "decode or prefill; null in a row without figures", nullable=True),
+                Column("layer", "int64", "MoE layer; null in a row without figures", nullable=True),
+                Column("windows", "int64", "counted windows of the phase", nullable=True),
+                *(Column(each.name, each.type, each.doc, nullable=True) for each in (*_COUNTERS, *_FATES)),
+                *_AGREEMENT,
+            ),
+        ),
+        Table(
             "draft_sweep",
             "What one draft retention policy of a sweep keeps, commits and costs; of traces with drafts.",
             ("family", "policy"),

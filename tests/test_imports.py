@@ -42,6 +42,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "candidate",
             "offline",
             "parting",
+            "sweep",
             "query",
             "fit",
             "difference",

@@ -44,6 +44,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("recover", "replay.cli.recover", "recover"),
     ("report", "replay.cli.report", "report"),
     ("schema", "replay.cli.schema", "schema"),
+    ("sweep", "replay.cli.sweep", "sweep"),
     ("synth", "replay.cli.synth", "synth"),
     ("validate", "replay.cli.validate", "validate"),
     ("verdict", "replay.cli.verdict", "verdict"),
@@ -54,7 +55,7 @@ HIDDEN = frozenset({"gallery"})
 
 # what `replay --help` lists them under, by task; a command that is in no group is listed last
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Replay", ("compare", "curves", "drafts", "budget", "fit-clock", "policies")),
+    ("Replay", ("compare", "sweep", "curves", "drafts", "budget", "fit-clock", "policies")),
     ("Read a run", ("report", "query", "diff")),
     ("Check", ("info", "validate", "audit", "fidelity", "verdict")),
     ("Make a trace", ("import", "record", "recover", "synth", "cut", "export")),

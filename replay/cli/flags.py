@@ -206,7 +206,7 @@ def grid_of(text: str) -> tuple[float, ...]:
 
 
 @contextmanager
-def progress(windows: int, quiet: bool) -> Iterator["Callable[[int], None] | None"]:
+def progress(total: int, quiet: bool, unit: str = "windows") -> Iterator["Callable[[int], None] | None"]:
     """A progress bar on a terminal; nothing elsewhere, and nothing with ``quiet``."""
     if quiet or not sys.stderr.isatty():
         yield None
@@ -214,7 +214,7 @@ def progress(windows: int, quiet: bool) -> Iterator["Callable[[int], None] | Non
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("replaying"), BarColumn(), TextColumn("{task.completed}/{task.total} windows"))
+    columns = (TextColumn("replaying"), BarColumn(), TextColumn("{task.completed}/{task.total} " + unit))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("replaying", total=windows)
+        task = bar.add_task("replaying", total=total)
         yield lambda done: bar.update(task, completed=done)

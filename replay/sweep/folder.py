@@ -1,0 +1,125 @@
+"""A sweep's folder: ``sweep.json``, the list of its cells, and ``cells/``, a Parquet file each that is finished.
+
+A file is written beside and renamed, so that whatever ends in ``.parquet`` is whole: programs may read the folder while
+the sweep runs. A file's bytes depend on its cell alone, not on who replayed it, with what or when.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replay.errors import InputError
+from replay.trace.staging import write_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from replay.sweep.cell import Cell
+
+FILE = "sweep.json"
+FORMAT, VERSION = "replay-sweep", 1
+CELLS = "cells"
+_STALE_S = 600.0
+
+
+def open_folder(folder: Path) -> None:
+    """Make a sweep's folder, or take one that is there; what a killed run left half-written is cleared.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Raises
+    ------
+    InputError
+        Something else is there.
+    """
+    if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; name a folder")
+    if folder.is_dir() and not (folder / FILE).is_file() and any(folder.iterdir()):
+        raise InputError(f"{folder}: expected an empty folder, or one of a sweep ({FILE}); name another")
+    (folder / CELLS).mkdir(parents=True, exist_ok=True)
+    for path in (folder / CELLS).glob(".*.partial"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _STALE_S:
+                path.unlink()
+
+
+def write_list(folder: Path, about: dict[str, Any], cells: Iterable[dict[str, Any]]) -> None:
+    """Write ``sweep.json``: what was asked, and a line a cell.
+
+    Parameters
+    ----------
+    folder : Path
+    about : dict
+        Command, versions, the study, its traces, what was left out.
+    cells : iterable of dict
+        The cells as the study names them.
+    """
+    head = json.dumps({"format": FORMAT, "version": VERSION, **about}, indent=1, default=str)
+    lines = ",\n  ".join(json.dumps(each) for each in cells)
+    write_text(folder / FILE, f'{head[:-2]},\n "cells": [\n  {lines}\n ]\n}}\n', force=True)
+
+
+def read_list(folder: Path) -> list[dict[str, Any]]:
+    """Read the lines of ``sweep.json``.
+
+    Raises
+    ------
+    InputError
+        It is not what :func:`write_list` writes.
+    """
+    wrong = f"{folder / FILE}: not the list of a sweep; run `replay sweep` again, finished cells are kept"
+    try:
+        document = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError(wrong) from None
+    cells = document.get("cells") if isinstance(document, dict) else None
+    if document.get("format") != FORMAT if isinstance(document, dict) else True:
+        raise InputError(wrong)
+    if not isinstance(cells, list) or not all(isinstance(each, dict) and "cell" in each for each in cells):
+        raise InputError(wrong)
+    return cells
+
+
+def finished(folder: Path) -> set[str]:
+    """Names of the cells that are there."""
+    return {path.stem for path in (folder / CELLS).glob("*.parquet")}
+
+
+def unfinished(folder: Path, cells: Sequence[Cell]) -> list[Cell]:
+    """Those of some cells that are not there, in order."""
+    there = finished(folder)
+    return [cell for cell in cells if cell.name not in there]
+
+
+def keep(folder: Path, name: str, rows: pa.Table) -> None:
+    """Write a finished cell, whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+    name : str
+        The cell's.
+    rows : pyarrow.Table
+    """
+    import pyarrow.parquet as pq
+
+    handle, staged = tempfile.mkstemp(prefix=f".{name}.", suffix=".partial", dir=folder / CELLS)
+    try:
+        with open(handle, "wb") as file:
+            pq.write_table(rows, file, compression="zstd")
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(staged, 0o666 & ~mask)
+        os.replace(staged, folder / CELLS / f"{name}.parquet")
+    except BaseException:
+        Path(staged).unlink(missing_ok=True)
+        raise
