@@ -19,6 +19,7 @@ Q: dict[str, Any] = {
     "ranks": 3,
     "margin_edges": [-0.5, 0.5],
     "q": [[[0.0, 0.5, 1]] * 3] * 2,
+    "q_absent": [[[0.0, 0.25, 1]] * 3] * 2,
 }
 COVERAGE: dict[str, Any] = {
     "format": "replay-coverage",
@@ -33,7 +34,7 @@ COVERAGE: dict[str, Any] = {
 
 def written(folder: Path, content: Any) -> Path:
     path = folder / "file.json"
-    write_file(path, content)
+    write_file(path, content, force=True)
     return path
 
 
@@ -41,6 +42,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     path = written(tmp_path, Q)
     table = read_q(path, 2, 8, 2, ranks=3)
     assert table.q.shape == (2, 3, 3) and table.q[1, 2].tolist() == [0.0, 0.5, 1.0]
+    assert table.q_absent[0, 0].tolist() == [0.0, 0.25, 1.0]
     assert table.edges.tolist() == [-0.5, 0.5] and table.ranking == RANKING
     assert [each.name for each in tmp_path.iterdir()] == ["file.json"]
     first = path.read_bytes()
@@ -50,7 +52,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_without_edges_there_is_one_bin(tmp_path: Path) -> None:
-    table = read_q(written(tmp_path, {**Q, "margin_edges": [], "q": [[[0.5]] * 3] * 2}), 2, 8, 2)
+    one = [[[0.5]] * 3] * 2
+    table = read_q(written(tmp_path, {**Q, "margin_edges": [], "q": one, "q_absent": one}), 2, 8, 2)
     assert table.edges.dtype == np.float64 and table.q.shape == (2, 3, 1)
 
 
@@ -69,6 +72,8 @@ def test_without_edges_there_is_one_bin(tmp_path: Path) -> None:
         ({"q": [[[0.0, 0.5, 1.5]] * 3] * 2}, "q holds a value outside 0 to 1"),
         ({"q": [[[0.0, 0.5, True]] * 3] * 2}, "q is no list"),
         ({"q": "0.5"}, "q is no list"),
+        ({"q_absent": None}, "q_absent is no list"),
+        ({"q_absent": [[[0.0, 0.5, -0.5]] * 3] * 2}, "q_absent holds a value outside 0 to 1"),
         ({"ranking": None}, "ranking is missing"),
     ],
 )

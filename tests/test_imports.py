@@ -52,6 +52,8 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "budget",
             "synth",
             "survey",
+            "label",
+            "learning",
         ),
     ),
     ("pictures", ("plot", "report", "chart", "drawing")),

@@ -2,8 +2,9 @@
 
 Both are JSON objects with a format name, a version and the shape of the model, nothing executable. A q file holds a
 table by (layer, adjusted rank, margin bin); a candidate's bin is the number of edges that are at most its margin to
-the predicted k-th. A coverage file holds ``theta`` and ``w`` of ``P(d extra suffice) = sigmoid(theta_d - w . q)``,
-q being :data:`FEATURES` of the merged list.
+the predicted k-th. A coverage file holds ``theta`` and ``w`` of ``P(d extra suffice) = sigmoid(theta_d - w . q)``, q
+being :data:`FEATURES` of the merged list; the gate then admits the candidates whose adjusted rank in their row is
+below top_k + d.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay.errors import InputError
+from replay.trace.staging import write_text
 
 VERSION = 1
 Q_FORMAT, COVERAGE_FORMAT = "replay-q", "replay-coverage"
@@ -28,7 +30,7 @@ FEATURES = ("lead", "tail", "held", "rows")
 
 - ``lead``: mean margin of the candidates whose adjusted rank is below top_k; 0 without any;
 - ``tail``: mean margin of the others; 0 without any;
-- ``held``: share of the first kind that is resident or speculative; 0 without any;
+- ``held``: share of the first kind that is resident (speculative is not) when the list is made; 0 without any;
 - ``rows``: rows of the prediction, less one.
 """
 
@@ -41,14 +43,16 @@ class QTable:
     ----------
     edges : float64[B - 1]
         Ascending margins; a candidate's bin is the number of them that are at most its margin.
-    q : float64[L, K, B]
-        By layer, adjusted rank and bin, each in [0, 1].
+    q, q_absent : float64[L, K, B]
+        By layer, adjusted rank and bin, each in [0, 1]: of all candidates, and of those that are not resident, which
+        is what a gate is asked about.
     ranking : mapping
         ``policy``, ``k``, ``p``, ``b``, ``r1`` of the ranking that the table was fitted for.
     """
 
     edges: NDArray[np.float64]
     q: NDArray[np.float64]
+    q_absent: NDArray[np.float64]
     ranking: Mapping[str, Any]
 
 
@@ -95,7 +99,8 @@ def read_q(path: Path, layers: int, experts: int, top_k: int, ranks: int | None 
     --------
     >>> from tempfile import mkdtemp
     >>> file = Path(mkdtemp()) / "q.json"
-    >>> table = {"ranks": 1, "margin_edges": [0.0], "q": [[[0.1, 0.9]]], "ranking": {"policy": "route", "k": 1}}
+    >>> q = {"q": [[[0.1, 0.9]]], "q_absent": [[[0.1, 0.8]]]}
+    >>> table = {"ranks": 1, "margin_edges": [0.0], "ranking": {"policy": "route", "k": 1}, **q}
     >>> write_file(file, {"format": Q_FORMAT, "version": 1, "model": shape(1, 8, 1), **table})
     >>> read_q(file, 1, 8, 1).q.tolist()
     [[[0.1, 0.9]]]
@@ -113,10 +118,8 @@ def read_q(path: Path, layers: int, experts: int, top_k: int, ranks: int | None 
     edges = _numbers(path, found, "margin_edges", (None,))
     if not (np.diff(edges) > 0).all():
         raise InputError(f"{path}: margin_edges do not ascend; run `replay calibrate` again")
-    q = _numbers(path, found, "q", (layers, count, len(edges) + 1))
-    if not ((q >= 0) & (q <= 1)).all():
-        raise InputError(f"{path}: q holds a value outside 0 to 1; run `replay calibrate` again")
-    return QTable(edges, q, _ranking(path, found))
+    q, absent = (_shares(path, found, name, (layers, count, len(edges) + 1)) for name in ("q", "q_absent"))
+    return QTable(edges, q, absent, _ranking(path, found))
 
 
 def read_coverage(path: Path, layers: int, experts: int, top_k: int, ranks: int | None = None) -> Coverage:
@@ -160,23 +163,24 @@ def shape(layers: int, experts: int, top_k: int) -> dict[str, int]:
     return {"layers": layers, "experts": experts, "top_k": top_k}
 
 
-def write_file(path: Path, content: Mapping[str, Any]) -> None:
+def write_file(path: Path, content: Mapping[str, Any], force: bool = False) -> None:
     """Write a q or coverage file: JSON with sorted keys, whole or not at all; the same content, the same bytes.
 
     Parameters
     ----------
     path : Path
-        Replaced where it is there.
     content : mapping
         What :func:`read_q` or :func:`read_coverage` expects, and what a reader may like to know.
+    force : bool
+        Whether an old file is replaced.
+
+    Raises
+    ------
+    InputError
+        The path is taken.
     """
     text = json.dumps(content, sort_keys=True, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-    beside = path.with_name(f".{path.name}.partial")
-    try:
-        beside.write_bytes(f"{text}\n".encode())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_text(path, f"{text}\n", force)
 
 
 def _read(path: Path, form: str, layers: int, experts: int, top_k: int) -> Mapping[str, Any]:
@@ -219,6 +223,13 @@ def _ranking(path: Path, found: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(ranking, dict):
         raise InputError(f"{path}: ranking is missing; run `replay calibrate` again")
     return ranking
+
+
+def _shares(path: Path, found: Mapping[str, Any], name: str, sizes: Sequence[int]) -> NDArray[np.float64]:
+    q = _numbers(path, found, name, sizes)
+    if not ((q >= 0) & (q <= 1)).all():
+        raise InputError(f"{path}: {name} holds a value outside 0 to 1; run `replay calibrate` again")
+    return q
 
 
 def _numbers(

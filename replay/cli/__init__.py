@@ -28,6 +28,7 @@ from replay.errors import ReplayError, nearest
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("audit", "replay.cli.audit", "audit"),
     ("budget", "replay.cli.budget", "budget"),
+    ("calibrate", "replay.cli.calibrate", "calibrate"),
     ("compare", "replay.cli.compare", "compare"),
     ("curves", "replay.cli.curves", "curves"),
     ("cut", "replay.cli.cut", "cut"),
@@ -55,7 +56,7 @@ HIDDEN = frozenset({"gallery"})
 
 # what `replay --help` lists them under, by task; a command that is in no group is listed last
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Replay", ("compare", "sweep", "curves", "drafts", "budget", "fit-clock", "policies")),
+    ("Replay", ("compare", "sweep", "curves", "drafts", "budget", "calibrate", "fit-clock", "policies")),
     ("Read a run", ("report", "query", "diff")),
     ("Check", ("info", "validate", "audit", "fidelity", "verdict")),
     ("Make a trace", ("import", "record", "recover", "synth", "cut", "export")),

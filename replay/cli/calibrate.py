@@ -1,0 +1,143 @@
+"""``replay calibrate``: how likely a candidate is to be selected, learned from traces."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from replay.cli import flags
+from replay.errors import InputError
+
+if TYPE_CHECKING:
+    from replay.calibration.whole import Calibration
+    from replay.learning import Lesson
+
+
+def calibrate(
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACE..", help="Folders of traces of one model.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write q here (JSON), for the gate calibrated."),
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "-p", "--policy", metavar="SPEC", help="The ranking: route, unpert0 or unpert1, with options."
+        ),
+    ] = "route",
+    coverage: Annotated[
+        Path | None,
+        typer.Option("--coverage", metavar="FILE", help="Fit APEX's coverage too, for the gate coverage."),
+    ] = None,
+    train: Annotated[
+        str | None,
+        typer.Option(
+            "--train", metavar="0-9", help="Sessions of each trace to learn from; the rest is held out."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the split by session.")] = 0,
+    chart: Annotated[
+        Path | None,
+        typer.Option("--chart", metavar="FILE", help="Draw the reliability diagram (.svg, .png)."),
+    ] = None,
+    force: flags.Force = False,
+    quiet: flags.Quiet = False,
+    as_json: flags.Json = False,
+) -> None:
+    """Fit the probability that a candidate of a ranking is selected, and say how well it holds on held-out sessions.
+
+    Learns from every candidate of every decode window, withheld or not; three sessions in ten are held out (by --seed,
+    or by --train). The files are for admission gates, see the README.
+    Needs scikit-learn (pip install 'moe-replay[calibrate]').
+
+    Examples
+    --------
+    replay calibrate traces/e64-spec --policy route:k=16 --out q.json
+    replay calibrate traces/e64-moce --policy route:k=16 --train 0 --out q.json --coverage coverage.json
+    """
+    from replay.learning import lesson, spec_of
+    from replay.trace import open_trace
+
+    spec = spec_of(policy)
+    _refuse_taken([out, coverage, chart], force)
+    found = lesson([open_trace(each) for each in traces], spec, seed, train, coverage is not None)
+    found.write(out, coverage, force)
+    if chart is not None:
+        _draw(found.calibration, chart)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps({**found.about(), "metrics": found.calibration.metrics()}, indent=1))
+        return
+    _print(found)
+    if not quiet:
+        for line in _next(found, out):
+            typer.echo(line, err=True)
+
+
+def _refuse_taken(files: list[Path | None], force: bool) -> None:
+    for file in files:
+        if file is not None and file.exists() and not force:
+            raise InputError(f"{file}: exists already; name another file, or replace it with --force")
+
+
+def _draw(found: "Calibration", file: Path) -> None:
+    import polars as pl
+
+    from replay.plot import save
+    from replay.plot.reliability import plot_reliability
+
+    tables = [
+        pl.DataFrame(rows, schema_overrides={"p": pl.Float64, "selected": pl.Float64}).with_columns(
+            series=pl.lit(name)
+        )
+        for name, rows in found.diagrams.items()
+    ]
+    save(plot_reliability(pl.concat(tables)), file)
+
+
+SAID = {
+    "q": "q",
+    "boosting": "gradient boosting",
+    "base_rate": "base rate of the rank",
+    "softmax": "router's softmax",
+}
+"""What each of the scored probabilities is called."""
+
+
+def _print(found: "Lesson") -> None:
+    from replay.cli.table import aligned
+
+    one = found.calibration
+    headers = ("held-out sessions", "Brier", "log loss", "AUC", "ECE", "not resident: Brier", "AUC", "ECE")
+    rows: list[list[Any]] = []
+    for name, said in SAID.items():
+        every, asked = one.scores[name], one.asked[name]
+        cells = [every[each] for each in ("brier", "log_loss", "auc", "ece")]
+        rows.append([said, *cells, *(asked[each] for each in ("brier", "auc", "ece"))])
+    typer.echo(aligned(headers, rows))
+    typer.echo("")
+    names = ("count", "brier", "log_loss", "auc", "ece")
+    typer.echo(
+        aligned(
+            ("layer", "candidates", "Brier", "log loss", "AUC", "ECE"),
+            [[each["layer"], *(each[name] for name in names)] for each in one.by_layer],
+        )
+    )
+    typer.echo("")
+    bins: list[list[Any]] = []
+    for mine, other in zip(one.diagrams["q"], one.diagrams["softmax"], strict=True):
+        told = f"{mine['low']:.1f} to {mine['low'] + 0.1:.1f}"
+        bins.append([told, *(side[name] for side in (mine, other) for name in ("count", "p", "selected"))])
+    typer.echo(
+        aligned(
+            ("told", "q: candidates", "mean", "selected", "softmax: candidates", "mean", "selected"), bins
+        )
+    )
+
+
+def _next(found: "Lesson", out: Path | None) -> list[str]:
+    lines = ["", *(f"learned    {each}" for each in found.sessions("train"))]
+    lines += [f"held out   {each}" for each in found.sessions("held_out")]
+    lines += [f"note       {each}" for each in found.notes]
+    return [*lines, "\nnext: --out FILE keeps q" if out is None else f"\nwritten to {out}"]
