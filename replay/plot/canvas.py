@@ -106,6 +106,17 @@ def _key_columns(names: Sequence[str], width: float) -> int:
     return max(1, min(len(names), int((width - 0.2) / widest)))
 
 
+def every(points: int, most: int) -> int:
+    """At every how many points a line has its marker, so that there are about so many.
+
+    Examples
+    --------
+    >>> every(6, 8), every(24, 8), every(120, 24)
+    (1, 3, 5)
+    """
+    return max(1, round(points / most))
+
+
 def numbers(table: pl.DataFrame, column: str, scale: float = 1.0) -> NDArray[np.float64]:
     """A column as floats over a unit, NaN where it is null."""
     found: NDArray[np.float64] = table[column].cast(pl.Float64).to_numpy() / scale

@@ -13,6 +13,7 @@ from replay.plot.canvas import (
     Measure,
     by_series,
     capacity,
+    every,
     figure,
     grouped,
     keys,
@@ -82,7 +83,7 @@ def _grid(count: int, looks: Looks, x: Measure) -> NDArray[Any]:
     top = keys_height(list(looks)) + 0.3
     made = figure(top + 0.55 + rows * 1.15 + (rows - 1) * 0.3)
     keys(made, looks.values())
-    axes = panels(made, rows, columns, left=0.66, top=top, across=0.2, down=0.3).ravel()
+    axes = panels(made, rows, columns, left=0.74, top=top, across=0.2, down=0.3).ravel()
     for spare in axes[count:]:
         spare.remove()
     for lowest in axes[max(count - columns, 0) : count]:
@@ -99,7 +100,7 @@ def _panel(
     from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter
 
     for look, rows in by_series(table, looks):
-        fine = look.of_line() | {"linewidth": 1.3, "markersize": 3.4}
+        fine = look.of_line() | {"linewidth": 1.3, "markersize": 3.4, "markevery": every(len(rows), 8)}
         panel.plot(x.of(rows), numbers(rows, "hit_ratio"), label=look.name, **fine)
     if at is not None:
         panel.axvline(at / x.unit, color=MUTED, linewidth=0.6, zorder=0.5)

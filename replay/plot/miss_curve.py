@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from replay.plot.canvas import alone, by_series, capacity, grouped, keys, keys_height, numbers
+from replay.plot.canvas import alone, by_series, capacity, every, grouped, keys, keys_height, numbers
 from replay.plot.style import MUTED, Looks, applied, looks_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,13 @@ def plot_miss_curve(
             ax = alone(top + 3.6, left=0.75, top=top, right=0.95)
             keys(ax.figure, looks.values())  # type: ignore[arg-type]
         for look, rows in by_series(table, looks):
-            ax.plot(x.of(rows), numbers(rows, y), label=look.name, **look.of_line())
+            ax.plot(
+                x.of(rows),
+                numbers(rows, y),
+                label=look.name,
+                markevery=every(len(rows), 24),
+                **look.of_line(),
+            )
         ax.set(xlabel=x.label, ylabel="misses per token" if per_token else "misses")
         if log:
             ax.set(xscale="log", yscale="log")

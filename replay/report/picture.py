@@ -77,6 +77,12 @@ def _same(subject: Subject) -> str:
     return "".join(f" {name} is also {listing(each)}." for name, each in subject.stands.items())
 
 
+def _ahead(subject: Subject) -> str:
+    """A sentence on dashed black lines."""
+    found = [name for name, look in subject.looks.items() if look.bound]
+    return f" Dashed black: {listing(found)} look into the future, no engine runs them." if found else ""
+
+
 def _fates(subject: Subject, prepared: Prepared) -> Picture:
     from replay.plot.bytes_by_fate import plot_bytes_by_fate
 
@@ -122,7 +128,7 @@ def _misses(subject: Subject, curves: pl.DataFrame) -> Picture:
         curves, looks=subject.looks, at=subject.at, half=None if base is None else base / 2
     )
     alt = "Misses per token over the size of the arena, a line a policy; the table below holds the values."
-    caption = f"The vertical line is this run's arena ({subject.arena}).{_same(subject)}"
+    caption = f"The vertical line is this run's arena ({subject.arena}).{_ahead(subject)}{_same(subject)}"
     return _picture("miss_curve", axes, alt, caption)
 
 
@@ -136,7 +142,7 @@ def _hits(subject: Subject, curves: pl.DataFrame) -> Picture:
     )
     caption = (
         "Arena hits and prefetch hits over lookups, decode windows. The vertical line is this run's arena; a capacity "
-        "that cannot hold the widest event has no point."
+        f"that cannot hold the widest event has no point.{_ahead(subject)}"
     )
     return _picture("hit_curves", axes, alt, caption)
 
@@ -197,8 +203,8 @@ def _sweep(table: pl.DataFrame) -> Picture:
         f"and a floor of each draft with a floor of the product. Most: {best['policy']}, {best['tokens_per_cost']:.3f}."
     )
     caption = (
-        "The darker, the more tokens for the cost; the best of each map is framed. Chosen on the rounds that they are "
-        "scored on: the table of held-out sessions says how much of it lasts."
+        "The stronger the colour, the more tokens for the cost; the best of each map is framed. Chosen on the rounds that they "
+        "are scored on: the table of held-out sessions says how much of it lasts."
     )
     made = _picture("draft_sweep", plot_draft_sweep(table), alt, caption)
     return replace(made, frames=[])
