@@ -203,8 +203,8 @@ def _sweep(table: pl.DataFrame) -> Picture:
         f"and a floor of each draft with a floor of the product. Most: {best['policy']}, {best['tokens_per_cost']:.3f}."
     )
     caption = (
-        "The stronger the colour, the more tokens for the cost; the best of each map is framed. Chosen on the rounds that they "
-        "are scored on: the table of held-out sessions says how much of it lasts."
+        "The stronger the colour, the more tokens for the cost; the best of each map is framed. Chosen on the "
+        "rounds that they are scored on: the table of held-out sessions says how much of it lasts."
     )
     made = _picture("draft_sweep", plot_draft_sweep(table), alt, caption)
     return replace(made, frames=[])
