@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay.arena import Plan, plan_bytes, plan_slots
+from replay.document import read_toml
 from replay.errors import InputError
 from replay.units import format_bytes, parse_bytes, parse_share
+
+_WHOLE = re.compile(r"[0-9]{1,15}")
 
 DEFAULT_SHARE = 0.176
 """Share of the experts that an arena holds where neither the user nor the trace says."""
@@ -113,7 +116,7 @@ def parse_slots(text: str, classes: NDArray[np.uint8]) -> Bound:
             raise InputError(f"--slots {text}: leaves a size class without a slot; give a larger share")
         return bound
     parts = [each.strip() for each in text.split(",")]
-    if not all(each.isdecimal() and len(each) < 16 for each in parts) or any(int(each) < 1 for each in parts):
+    if not all(_WHOLE.fullmatch(each) and int(each) >= 1 for each in parts):
         raise InputError(
             f"--slots {text}: expected whole numbers of at least 1 such as 4326 or 100,20, or 17.6%"
         )
@@ -162,12 +165,7 @@ def read_budget(path: Path, classes: NDArray[np.uint8]) -> Bound:
     InputError
         The file cannot be read, or its figures are not of this trace's layers and classes.
     """
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise InputError(f"{path}: {problem.strerror}; give a file that `replay budget` wrote") from None
-    except ValueError as problem:
-        raise InputError(f"{path}: not TOML ({problem})") from None
+    given = read_toml(path, "a file that `replay budget` wrote")
     table = given.get("slots")
     count, layers = len(class_sizes(classes)), len(classes)
     if not isinstance(table, list) or len(table) != count or not all(isinstance(row, list) for row in table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,8 @@ from replay.units import parse_bytes, parse_share
 DEFAULT_GRID = "2.5%..100%:40"
 EVERY = "all"
 MOST = 1_000_000
+_WHOLE = re.compile(r"[0-9]{1,15}")
+_DIGITS = re.compile(r"[0-9]+")
 EXAMPLES = "100,500,4326 or 1%..60%:24 or 250MiB,500MiB"
 
 
@@ -41,7 +44,7 @@ def _spread(text: str, option: str) -> tuple[str, str, int] | None:
     if not dots:
         return None
     high, colon, count = rest.partition(":")
-    if not colon or not count.isdecimal() or not 2 <= int(count) <= MOST:
+    if not colon or not _WHOLE.fullmatch(count) or not 2 <= int(count) <= MOST:
         raise InputError(
             f"{option}: {text!r} needs how many capacities it stands for, at least 2; write 1%..60%:24"
         )
@@ -51,10 +54,12 @@ def _spread(text: str, option: str) -> tuple[str, str, int] | None:
 def _unit(text: str) -> str:
     if text.endswith("%"):
         return "share"
-    return "slots" if text.isdecimal() else "bytes"
+    return "slots" if _DIGITS.fullmatch(text) else "bytes"
 
 
 def _value(text: str, unit: str) -> float:
+    if unit == "slots" and not _WHOLE.fullmatch(text):
+        raise InputError(f"--grid: {text!r} is more slots than any arena has; write {EXAMPLES}")
     return parse_share(text) if unit == "share" else int(text) if unit == "slots" else parse_bytes(text)
 
 

@@ -6,13 +6,13 @@ their Parquet files, the columns and rows that a query needs.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replay.document import read_json
 from replay.errors import InputError
 from replay.sweep.table import TABLES as SWEEP
 from replay.sweep.table import is_sweep, register
@@ -238,20 +238,17 @@ def _run_tables(folder: Path) -> dict[str, Any]:
     found = {file.stem: _dataset(file) for file in files}
     rows = _json(folder / "summary.json")
     if isinstance(rows, list) and rows and "summary" not in found:
-        columns = dict.fromkeys(name for row in rows for name in row)
         try:
+            columns = dict.fromkeys(name for row in rows for name in row)
             found["summary"] = pa.table({name: [row.get(name) for row in rows] for name in columns})
-        except (pa.ArrowInvalid, AttributeError, TypeError):
+        except (pa.ArrowException, AttributeError, TypeError, OverflowError):
             raise InputError(f"{folder / 'summary.json'}: not a list of rows; make the run again") from None
     return found
 
 
 def _json(path: Path) -> Any:
     """What a JSON file of a run holds; None where it is not there."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-    except (OSError, ValueError) as problem:
-        raise InputError(f"{path}: not JSON ({problem}); make the run again") from None
+    return read_json(path, "a run that is whole: make it again") if path.is_file() else None
 
 
 def _trace_of(folder: Path, path: Path) -> Trace:

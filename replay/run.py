@@ -6,6 +6,7 @@ import csv
 import json
 import platform
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,7 +16,9 @@ import numpy as np
 import polars as pl
 
 from replay import __version__
+from replay.document import read_json
 from replay.errors import InputError
+from replay.schema import RESULT
 from replay.trace.staging import staged_folder
 
 if TYPE_CHECKING:
@@ -136,27 +139,30 @@ def _arena(bound: dict[str, Any]) -> str:
     return f"{bound.get('bytes', 'unknown')} bytes"
 
 
-def load(path: str | Path) -> Run:
+def load(path: str | Path, older: bool = False) -> Run:
     """Read a run's folder back.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder that :meth:`Run.save` or ``replay compare --out`` wrote.
+    older : bool
+        Whether tables may lack columns that are no key, as those of an older version may.
 
     Raises
     ------
     InputError
-        The folder holds no run, or a file of it cannot be read.
+        The folder holds no run, or a file of it cannot be read or is not what a run has.
     """
     folder = Path(path)
     if not (folder / RUN_FILE).is_file():
         raise InputError(f"{folder}: no {RUN_FILE} there; give a folder that `replay compare --out` wrote")
-    try:
-        info = json.loads((folder / RUN_FILE).read_text())
-        summary = json.loads((folder / "summary.json").read_text())
-        frames = {
-            name: pl.read_parquet(folder / f"{name}.parquet", glob=False)
-            for name in TABLES
-            if (folder / f"{name}.parquet").is_file()
-        }
-    except (OSError, ValueError, pl.exceptions.PolarsError) as problem:
-        raise InputError(f"{folder}: not a whole run ({problem}); make it again") from None
+    info = read_json(folder / RUN_FILE, "a run that is whole: make it again")
+    summary = read_json(folder / "summary.json", "a run that is whole: make it again")
+    _check_info(folder / RUN_FILE, info)
+    if not isinstance(summary, list) or not summary or not all(_holds(row, _ROW) for row in summary):
+        raise InputError(f"{folder / 'summary.json'}: not the rows of a summary; make the run again")
+    frames = {name: frame for name in TABLES if (frame := _read_table(folder, name, older)) is not None}
     for name in ("layers", "windows"):
         if name not in frames:
             raise InputError(f"{folder}: {name}.parquet is missing; make the run again")
@@ -164,6 +170,71 @@ def load(path: str | Path) -> Run:
         frames["layers"], frames["windows"], frames.get("curves"), frames.get("reads"), summary, info,
         frames.get("routes"), frames.get("sensitivity"), frames.get("draft_sweep"),
     )  # fmt: skip
+
+
+_ROW = {"policy": str, "routes": str}
+_TRACE_INFO = {"name": str, "layers": int, "experts": int, "top_k": int, "windows": int, "sessions": int}
+_INFO = {
+    "trace": dict, "bound": dict, "semantics": dict, "routes": list, "policies": list, "baseline": str,
+    "warnings": list,
+}  # fmt: skip
+
+
+def _holds(value: Any, wanted: Mapping[str, Any]) -> bool:
+    """Whether a JSON value is an object with these keys, of these types."""
+    return isinstance(value, dict) and all(isinstance(value.get(key), kind) for key, kind in wanted.items())
+
+
+def _check_info(file: Path, info: Any) -> None:
+    """Refuse a run.json that lacks what every run says."""
+    wrong = ""
+    if not _holds(info, _INFO):
+        lacking = (
+            []
+            if not isinstance(info, dict)
+            else [key for key in _INFO if not _holds(info, {key: _INFO[key]})]
+        )
+        wrong = f"expected an object with {', '.join(lacking or _INFO)}"
+    elif not _holds(info["trace"], _TRACE_INFO):
+        wrong = f"trace: expected {', '.join(_TRACE_INFO)}"
+    elif not info["policies"] or not all(
+        _holds(each, {**_ROW, "resolved": str}) for each in info["policies"]
+    ):
+        wrong = "policies: expected objects with policy, routes and resolved"
+    elif not isinstance(info["bound"].get("slots") or info["bound"].get("bytes"), list | int):
+        wrong = "bound: expected slots or bytes"
+    if wrong:
+        raise InputError(f"{file}: {wrong}; make the run again")
+
+
+def _read_table(folder: Path, name: str, older: bool) -> pl.DataFrame | None:
+    """A table of a run, None where it is not there."""
+    file = folder / f"{name}.parquet"
+    if not file.exists():
+        return None
+    try:
+        with file.open("rb") as handle:
+            frame = pl.read_parquet(handle)
+    except (OSError, ValueError, pl.exceptions.PolarsError) as problem:
+        reason = " ".join(str(problem).split())[:200]
+        raise InputError(f"{file}: not a whole table ({reason}); make the run again") from None
+    for column in RESULT[name].columns:
+        needed = column.required and (not older or column.name in RESULT[name].key)
+        if column.name not in frame.columns:
+            if needed:
+                raise InputError(f"{file}: no column {column.name}; make the run again")
+            continue
+        kind = frame.schema[column.name]
+        if not (kind == pl.Null or _KINDS[column.type.rstrip("0123456789")](kind)):
+            raise InputError(f"{file}: column {column.name} is {kind}, not {column.type}; make the run again")
+    return frame
+
+
+_KINDS: dict[str, Callable[[pl.DataType], bool]] = {
+    "int": lambda kind: kind.is_integer(), "uint": lambda kind: kind.is_integer(),
+    "float": lambda kind: kind.is_float(), "string": lambda kind: kind == pl.String,
+    "bool": lambda kind: kind == pl.Boolean,
+}  # fmt: skip
 
 
 def versions() -> dict[str, str]:

@@ -77,7 +77,7 @@ class Semantics:
 
 
 def _count(text: str, option: str, example: str) -> int:
-    if not text.isdecimal() or len(text) > 15:
+    if not text.isascii() or not text.isdecimal() or len(text) > 15:
         raise InputError(f"{option}: {text!r} is not a whole number; write {example}")
     return int(text)
 
@@ -194,8 +194,8 @@ def parse_routes(text: str) -> Routes:
         found = Routes(text, name, float(prior), int(protect) if comma else 2)
     except ValueError:
         raise InputError(f"--routes {text}: expected cacheprior:LAMBDA,J such as cacheprior:0.2,2") from None
-    if not (0 <= found.prior < 1e6 and found.protect >= 0):
-        raise InputError(f"--routes {text}: LAMBDA and J must be at least 0")
+    if not (0 <= found.prior < 1e6 and 0 <= found.protect < 2**31):
+        raise InputError(f"--routes {text}: LAMBDA and J must be at least 0, and not endless")
     return found
 
 

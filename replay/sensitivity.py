@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import inf, isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 from replay.clock import Clock
@@ -75,17 +76,21 @@ def parse_grid(text: str, base: ClockParams) -> list[ClockParams]:
                 f"--clock-grid {text}: expected each name once with values, such as rate=0.5/1/2"
             )
         axes[name] = [_number(each, name, text) for each in values.split("/")]
+    count = prod(map(len, axes.values()))
+    if count > MOST:
+        raise InputError(f"--clock-grid {text}: {count} clocks; at most {MOST}")
     found = [_apply(base, dict(zip(axes, values, strict=True))) for values in product(*axes.values())]
-    if len(found) > MOST:
-        raise InputError(f"--clock-grid {text}: {len(found)} clocks; at most {MOST}")
     return list(dict.fromkeys(found))
 
 
 def _number(text: str, name: str, grid: str) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        raise InputError(f"--clock-grid {grid}: {text!r} of {name} is no number") from None
+        value = inf
+    if not isfinite(value):
+        raise InputError(f"--clock-grid {grid}: {text!r} of {name} is no number")
+    return value
 
 
 def _apply(base: ClockParams, values: dict[str, float]) -> ClockParams:

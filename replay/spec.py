@@ -5,13 +5,13 @@ Parts are joined by ``+``; a part's options follow a colon, comma-separated, as 
 part a kind, except gates. Order is free. Missing parts are ``none`` and ``lru``.
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
 from replay import evict, gate, predict
+from replay.document import read_toml
 from replay.errors import InputError, nearest
 from replay.policy import Option, Policy, Value, parse_value, show_value
 from replay.predict.ranking import ROUTER_BONUS, ROUTER_PROTECT, ROUTER_R1
@@ -251,12 +251,7 @@ def read_file(path: Path) -> dict[str, str]:
     InputError
         No such file, not TOML, or not of that form.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise InputError(f"{path}: {problem.strerror}; give a TOML file of policies") from None
-    except ValueError as problem:
-        raise InputError(f"{path}: not TOML ({problem})") from None
+    content = read_toml(path, "a TOML file of policies")
     table = content.get("policies")
     if not isinstance(table, dict) or not table or not all(isinstance(each, str) for each in table.values()):
         raise InputError(f'{path}: expected a table [policies] with lines such as fast = "unpert1+lru"')

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from sys import float_info
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from replay.document import read_toml
 from replay.errors import InputError, nearest
 
 _WHOLE = {"workers": (1, 65536), "reserved": (0, 65535), "pieces": (1, 65536)}
@@ -128,7 +129,7 @@ def load_verify(path: str | Path) -> tuple[tuple[float, ...], float]:
     fixed = table.get("fixed", 0.0) if isinstance(table, dict) else None
 
     def number(value: Any) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= float_info.max
 
     if not isinstance(cost, list) or not cost or not all(map(number, [*cost, fixed])):
         raise InputError(
@@ -230,12 +231,7 @@ def _given(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> dict[st
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot read the clock file ({error.strerror}); give a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a TOML file ({error}); write lines like workers = 8") from None
+    return read_toml(path, "a clock file: TOML with lines like workers = 8")
 
 
 def event_times(

@@ -439,7 +439,7 @@ def test_reserved_gives_way_to_workers_from_a_nearer_source(tmp_path):
     ("text", "what"),
     [
         ("worker = 8", r"clock.toml: unknown key 'worker'; did you mean workers\? known: workers, reserved"),
-        ("workers = ", "not a TOML file"),
+        ("workers = ", "not TOML"),
         ("[disk]\nworkers = 8", "unknown key 'disk'"),
         ("pieces = 0", r"clock.toml.*pieces = 0"),
         ("latency_us = nan", "latency_us = nan"),
@@ -454,10 +454,10 @@ def test_a_bad_clock_file_is_one_line(tmp_path, text, what):
 
 def test_a_clock_file_that_cannot_be_read(tmp_path):
     for path in (tmp_path / "none.toml", tmp_path):
-        with pytest.raises(InputError, match="cannot read the clock file"):
+        with pytest.raises(InputError, match="give a clock file"):
             load_clock(path)
     (tmp_path / "latin.toml").write_bytes(b"workers = 8 # \xe9")
-    with pytest.raises(InputError, match="not a TOML file"):
+    with pytest.raises(InputError, match="not TOML"):
         load_clock(tmp_path / "latin.toml")
 
 

@@ -176,9 +176,21 @@ def _os_error(problem: OSError) -> str:
     return f"{where}{problem.strerror or problem}{todo}"
 
 
+_LONGEST = 900
+"""Characters of an error that are shown; the middle of a longer one is left out."""
+
+
+def _shown(message: str) -> str:
+    """Make one line of a message, whatever an input put into it: printable, and not endless."""
+    if len(message) > _LONGEST:
+        message = f"{message[: _LONGEST - 200]} ... {message[-200:]}"
+    line = " ".join(message.split("\n"))
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
+
+
 def _fail(message: str, code: int) -> int:
     """Print one line on stderr and return the exit code."""
-    line = " ".join(message.split("\n"))
+    line = _shown(message)
     with contextlib.suppress(OSError):  # nowhere left to say it: the exit code still does
         print(f"replay: error: {line}", file=sys.stderr, flush=True)
     return code

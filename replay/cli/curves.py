@@ -91,7 +91,7 @@ def _layers(text: str) -> list[int] | None:
     if text.strip() == "all":
         return None
     parts = [each.strip() for each in text.split(",")]
-    if not all(each.isdecimal() and len(each) < 6 for each in parts):
+    if not all(each.isascii() and each.isdecimal() and len(each) < 6 for each in parts):
         raise InputError(f"--layers {text}: expected all, or layers such as 3,7")
     return [int(each) for each in parts]
 

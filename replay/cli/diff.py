@@ -47,7 +47,7 @@ def diff(
     if per not in TABLES:
         raise InputError(f"--per {per}: no such level; {nearest(per, TABLES)}")
     limit = parse_share(tolerance)
-    found = difference(load(run_a), load(run_b), tolerance=limit, level=per)
+    found = difference(load(run_a, older=True), load(run_b, older=True), tolerance=limit, level=per)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=1, allow_nan=False))
     else:

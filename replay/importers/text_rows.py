@@ -95,12 +95,7 @@ class TextRows:
         self._file: BinaryIO = path.open("rb")
         self._line = 0
         self._header = self._read_header()
-        self.columns = tuple(each.strip() for each in next(reader([self._header]), []))
-        for name in self.columns:
-            if self.columns.count(name) > 1:
-                raise self.wrong(
-                    self._line, f"expected each column once, found {name!r} twice; rename one of them"
-                )
+        self.columns = self._read_columns()
 
     def __enter__(self) -> TextRows:
         return self
@@ -128,6 +123,21 @@ class TextRows:
                 return text
             elif not raw:
                 raise InputError(f"{self.path}: expected a line of column names, found the file's end")
+
+    def _read_columns(self) -> tuple[str, ...]:
+        """Split the header, each name once."""
+        try:
+            columns = tuple(each.strip() for each in next(reader([self._header]), []))
+        except CsvError as problem:
+            raise self.wrong(self._line, f"expected a line of column names, found none: {problem}") from None
+        seen: set[str] = set()
+        for name in columns:
+            if name in seen:
+                raise self.wrong(
+                    self._line, f"expected each column once, found {name[:40]!r} twice; rename one of them"
+                )
+            seen.add(name)
+        return columns
 
     def batches(self, types: Mapping[str, type]) -> Iterator[Batch]:
         """Read the rows.

@@ -28,6 +28,10 @@ ROUTER_BONUS = Option("float", 0.85, recorded=("router.bonus",))
 ROUTER_R1 = Option("float", 0.0, recorded=("router.r1_bonus",))
 
 
+MOST_RANKS = 2**16
+"""A row has no more ranks: expert ids are stored as uint16."""
+
+
 @dataclass(frozen=True)
 class Ranking:
     """The router's rule as a read-ahead policy applies it to each row (semantics 2).
@@ -59,7 +63,7 @@ class Ranking:
 
     @property
     def boosts(self) -> tuple[float, ...]:
-        """What residency adds to a score at each of the ``k`` ranks; two equal ones rank alike, always.
+        """What residency adds to a score at each of the ``k`` ranks (65,536 at most); two equal ones rank alike.
 
         Examples
         --------
@@ -68,4 +72,5 @@ class Ranking:
         """
         early = self.r1 if self.r1 > 0 and self.p > 1 else 0.0
         late = self.b if self.b > 0 else early
-        return tuple(late if rank >= self.p else early if rank > 0 else 0.0 for rank in range(self.k))
+        ranks = range(min(self.k, MOST_RANKS))
+        return tuple(late if rank >= self.p else early if rank > 0 else 0.0 for rank in ranks)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from replay.document import read_json
 from replay.errors import InputError
 from replay.schema import TRACE
 from replay.trace.fields import FILE
@@ -179,7 +180,7 @@ def recover(
     """
     folder = Path(partial)
     meta = _read_head(folder)
-    streams = sorted(folder.glob("*.arrows"))
+    streams = sorted(file for file in folder.glob("*.arrows") if file.is_file())
     names = {file.stem for file in streams}
     if not {"windows", "selections"} <= names or not names <= set(TRACE):
         raise InputError(
@@ -188,8 +189,13 @@ def recover(
     flushes = min(sum(1 for _ in _batches(file)) for file in streams)
     if not flushes:
         raise InputError(f"{folder}: no window was written whole; there is nothing to recover")
-    source = dict(meta.get("source") or {})
-    notes = [*source.get("notes", []), "recovered from an interrupted recording: its first windows"]
+    source = meta.get("source")
+    source = source if isinstance(source, dict) else {}
+    before = source.get("notes")
+    notes = [
+        *(before if isinstance(before, list) else []),
+        "recovered from an interrupted recording: its first windows",
+    ]
     return _write_trace(
         folder, Path(destination), meta | {"source": source | {"notes": notes}}, flushes, force
     )
@@ -202,9 +208,9 @@ def _read_head(folder: Path) -> dict[str, Any]:
             f"{folder}: expected the folder NAME.partial of a recording, with {HEAD}; check the path"
         )
     try:
-        head = json.loads(file.read_text(encoding="utf-8"))
+        head = read_json(file, "the folder that a recording left")
         known = head["format"] == _FORMAT and head["version"] == _VERSION and isinstance(head["meta"], dict)
-    except (ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         known = False
     if not known:
         raise InputError(

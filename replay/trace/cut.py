@@ -12,11 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from replay.errors import InputError, nearest
+from replay.trace.fields import FILE
 from replay.trace.file import TableInfo, open_parquet
 from replay.trace.reader import Trace
+from replay.trace.staging import refuse_taken
 from replay.trace.writer import TraceWriter
 
 _ALWAYS = ("windows", "selections", "experts")
+_WHOLE = ("windows", "experts")  # checked as a trace is opened
 _ROWS = 4096  # rows copied at once
 
 
@@ -85,7 +88,8 @@ def cut(
     Raises
     ------
     InputError
-        Not so many windows, a table that is not there, or a destination that is taken.
+        Not so many windows, a table that is not there, a destination that is taken, or rows to copy that the
+        format refuses.
     """
     total = len(trace.windows)
     if not 1 <= windows <= total:
@@ -94,6 +98,8 @@ def cut(
     if path.exists() and path.samefile(trace.path):
         raise InputError(f"{path}: a trace cannot be cut into itself; name another folder")
     kept = _chosen(trace, tables)
+    refuse_taken(path, FILE, force)
+    _check(trace, kept, windows)
     rows: dict[str, int] = {}
     with TraceWriter(path, {}, force) as writer:
         for name in kept:
@@ -122,6 +128,14 @@ def _chosen(trace: Trace, tables: Collection[str] | None) -> list[str]:
             raise InputError(f"{trace.path}: the trace has no table {name!r}; {nearest(name, trace.tables)}")
     wanted = set(trace.tables if tables is None else tables) | set(_ALWAYS)
     return [name for name in trace.tables if name in wanted]
+
+
+def _check(trace: Trace, tables: Collection[str], windows: int) -> None:
+    """Read what will be copied with every check, so that damage is told of the trace and not of its copy."""
+    names = [name for name in tables if name not in _WHOLE]
+    for chunk in trace.chunks(names, {"selections": ("weights", "outcome")}):
+        if chunk.w1 >= windows:
+            return
 
 
 def _first_rows(info: TableInfo, windows: int) -> Iterator[pa.Table]:

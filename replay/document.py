@@ -1,0 +1,80 @@
+"""Small files of settings and results: read whole within a bound, and refused in one line when they are none."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from replay.errors import InputError
+
+LONGEST = 64 * 2**20
+"""Bytes of a document that is still read."""
+
+
+def read_toml(path: Path, wanted: str) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    wanted : str
+        What to give instead, such as ``"a TOML file of policies"``: the end of an error.
+
+    Returns
+    -------
+    dict
+        Its content; a whole number in it may have any size.
+
+    Raises
+    ------
+    InputError
+        No such file, or not TOML.
+
+    Examples
+    --------
+    >>> read_toml(Path("nowhere.toml"), "a clock file")
+    Traceback (most recent call last):
+    replay.errors.InputError: nowhere.toml: No such file or directory; give a clock file
+    """
+    return _read(path, "TOML", wanted, tomllib.loads)
+
+
+def read_json(path: Path, wanted: str) -> Any:
+    """Read a JSON file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    wanted : str
+        What to do instead, as for :func:`read_toml`.
+
+    Returns
+    -------
+    object
+        Its content.
+
+    Raises
+    ------
+    InputError
+        No such file, or not JSON.
+    """
+    return _read(path, "JSON", wanted, json.loads)
+
+
+def _read(path: Path, form: str, wanted: str, parse: Callable[[str], Any]) -> Any:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LONGEST + 1)
+        if len(data) > LONGEST:
+            raise ValueError(f"more than {LONGEST} bytes")
+        return parse(data.decode("utf-8"))
+    except OSError as problem:
+        raise InputError(f"{path}: {problem.strerror}; give {wanted}") from None
+    except RecursionError:
+        raise InputError(f"{path}: not {form} (nested too deep); give {wanted}") from None
+    except ValueError as problem:  # not UTF-8, not of the form, or a number of thousands of digits
+        reason = " ".join(str(problem).split())[:200]
+        raise InputError(f"{path}: not {form} ({reason}); give {wanted}") from None
