@@ -91,7 +91,7 @@ def refusal(spec: PolicySpec, routes: Routes, trace: Trace, bound: Bound) -> str
     tables = trace.tables
     for part in spec.parts:
         policy = declaration(part.name)
-        reason = lacking(policy, tables, _dense(trace, "candidates"))
+        reason = lacking(policy, tables, trace.sparse)
         if reason is not None:
             return (
                 f"{part.name} {reason}, which {trace.path} lacks; `replay policies TRACE` lists what it has"
@@ -103,18 +103,13 @@ def refusal(spec: PolicySpec, routes: Routes, trace: Trace, bound: Bound) -> str
     return _routes_refusal(spec, routes, trace)
 
 
-def _dense(trace: Trace, table: str) -> bool:
-    info = trace.tables.get(table)
-    return info is None or "experts" not in info.columns
-
-
 def _routes_refusal(spec: PolicySpec, routes: Routes, trace: Trace) -> str | None:
     """Why some routes cannot be followed, or None."""
     if spec.router is not None and routes.kind != "rerouted":
         return "router settings are read only with --routes rerouted; leave the part out"
     if routes.kind in ("rerouted", "cacheprior") and not trace.has("router_scores"):
         return f"--routes {routes.text} needs the table router_scores, which {trace.path} lacks"
-    if routes.kind == "cacheprior" and not _dense(trace, "router_scores"):
+    if routes.kind == "cacheprior" and "router_scores" in trace.sparse:
         return "--routes cacheprior needs full score rows; this trace's router_scores are sparse"
     if routes.kind == "predicted" and spec.read_ahead.name not in ("unpert1", "unpert0", "route"):
         return "--routes predicted needs a ranked read-ahead policy: unpert1, unpert0 or route"

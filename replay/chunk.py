@@ -17,6 +17,8 @@ from replay.engine.frame import Events, Guesses, Scores
 from replay.jit import inline, kernel
 from replay.router import shortlist_dense, shortlist_sparse
 
+Numbers = NDArray[np.int64]
+
 if TYPE_CHECKING:
     from replay.trace import Chunk
     from replay.trace import Scores as RawScores
@@ -97,13 +99,17 @@ def wanted(
 
 @dataclass(frozen=True)
 class Demand:
-    """What a run asks of a chunk's scores: the most picks and the largest boost of any of its policies."""
+    """What a run asks of a chunk's scores: the most picks and the largest boost of any of its policies.
+
+    ``every`` asks for the moments after each layer, ``rows`` for the router scores as they were read.
+    """
 
     guesses: bool = False
     picks: int = 0
     reach: float = 0.0
     moments: bool = False
     every: bool = False
+    rows: bool = False
     router: bool = False
     router_picks: int = 0
     router_reach: float = 0.0
@@ -145,6 +151,28 @@ class Prepared:
     def first_window(self) -> int:
         """Number of the chunk's first window in the trace."""
         return self.chunk.w0
+
+    def router_rows(self, rows: Numbers) -> tuple[NDArray[np.float32], Numbers]:
+        """Dense router scores, and where each decode window's begin; -1: a prefill window, or one without scores.
+
+        Parameters
+        ----------
+        rows : int64[W]
+            Rows of each window that count, of which there is at least one.
+
+        Returns
+        -------
+        scores : float32[n, E]
+            By window, row and layer.
+        start : int64[W]
+        """
+        raw, every = self.chunk.router_scores, np.diff(self.chunk.row_start)
+        if raw is None or not len(raw.window):
+            return np.empty((0, self.experts), np.float32), np.full(len(every), -1)
+        found = np.bincount(raw.window - self.first_window, minlength=len(every))
+        whole = (found == every * self.layers) & (self.prefill == 0) & (rows > 0)
+        start = np.where(whole, np.cumsum(found) - found, -1).astype(np.int64)
+        return raw.scores.reshape(-1, self.experts), start
 
     def events(self, rows_used: NDArray[np.int64] | None) -> Events:
         """Events over the rows that count (all where ``rows_used`` is None); cached by that choice.
@@ -235,6 +263,12 @@ def every_layer(windows: int, layers: int) -> Guesses:
     zero = np.zeros(groups, np.int64)
     none = _NO_I64
     return Guesses(at, target, zero, zero, none, none, np.zeros(1, np.int64), _NO_I32, _NO_F32, _NO_F64)
+
+
+def listed(at: Numbers, target: Numbers, offsets: Numbers, ids: NDArray[np.int32]) -> Guesses:
+    """Predictions whose guesses are known before the event loop: a list a group."""
+    zero = np.zeros(len(target), np.int64)
+    return Guesses(at, target, zero, zero, _NO_I64, _NO_I64, offsets, ids, _NO_F32, _NO_F64)
 
 
 def prepare(

@@ -26,7 +26,7 @@ from replay.arena import (
     Plan,
     build,
 )
-from replay.chunk import Demand, Prepared, no_guesses
+from replay.chunk import Demand, Prepared, listed, no_guesses
 from replay.engine.loop import run_chunk
 from replay.evict import load as load_eviction
 from replay.lookahead import Future
@@ -39,6 +39,7 @@ from replay.spec import declaration
 from replay.timing import ClockParams, event_times
 
 if TYPE_CHECKING:
+    from replay.predict.maps import Maps
     from replay.trace import Trace
 
 
@@ -97,7 +98,7 @@ def _reach(policy: Resolved, routes: Routes, shape: Shape) -> float:
     return max((0.0, *wide.boosts))
 
 
-_MODES = {"oracle": fr.ORACLE, "previous": fr.PREVIOUS, "stmoe": fr.SUCCESSORS}
+_MODES = {"oracle": fr.ORACLE, "finemoe": fr.LISTED, "previous": fr.PREVIOUS, "stmoe": fr.SUCCESSORS}
 
 
 def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Routes) -> NDArray[np.int64]:
@@ -134,6 +135,16 @@ def _rates(policy: Resolved, routes: Routes, layers: int) -> NDArray[np.float64]
     return rates
 
 
+def _maps(shape: Shape, policy: Resolved) -> Maps | None:
+    """The store of a policy that matches whole windows, or None."""
+    if policy.spec.read_ahead.name != "finemoe":
+        return None
+    from replay.predict.maps import Maps  # compiled only where it is needed
+
+    values = policy.values["finemoe"]
+    return Maps(shape.layers, shape.experts, shape.top_k, values["store"], values["d"])
+
+
 class Lane:
     """One policy at one bound.
 
@@ -154,6 +165,8 @@ class Lane:
 
     Attributes
     ----------
+    maps : Maps or None
+        The store of ``finemoe``, which lanes that see the same may share.
     failure : Failure or None
         Why the lane stopped; a stopped lane ignores further chunks.
     looks_ahead : str
@@ -196,6 +209,7 @@ class Lane:
         self.memory = build(plan, shape.sizes, words, top_k=shape.top_k, past_words=past)
         if hasattr(ahead, "setup"):
             ahead.setup(self.memory, shape, taught)
+        self.maps = _maps(shape, policy)
         self.memory[TRACKED] = semantics.prompt_hot is not None
         self.steps.setup(self.memory, options)
         self.settings = _settings(shape, policy, semantics, routes)
@@ -253,6 +267,7 @@ class Lane:
             reach=_reach(self.policy, self.routes, self.shape),
             moments=mode == fr.ORACLE,
             every=mode >= fr.PREVIOUS,
+            rows=mode == fr.LISTED,
             router=rerouted,
             router_picks=self.shape.top_k if rerouted else 0,
             router_reach=most if kind == "rerouted" else 0.0,
@@ -292,7 +307,7 @@ class Lane:
             assert self._future is not None, "foresee comes first"
             next_use, later = self._future.between(prepared.first_window, prepared.first_window + windows)
             events = events._replace(next_use=next_use, later=later)
-        guesses = self._guesses(prepared)
+        guesses = self._guesses(prepared, events)
         out = self._output(events, guesses, windows)
         self.settings[fr.FIRST_WINDOW] = prepared.first_window
         s = self.steps
@@ -307,13 +322,16 @@ class Lane:
             out = out._replace(log=out.log[: self.memory[LOGGED]])
         return out
 
-    def _guesses(self, prepared: Prepared) -> fr.Guesses:
+    def _guesses(self, prepared: Prepared, events: fr.Events) -> fr.Guesses:
         """Where the lane's read-ahead acts in a chunk, and what it sees there."""
         mode = self.settings[fr.READ_AHEAD]
         if mode == fr.NOTHING:
             return no_guesses(len(prepared.prefill), self.shape.layers)
         if mode == fr.RANKED:
             return prepared.guesses
+        if self.maps is not None:
+            scores, start = prepared.router_rows(events.rows_used)
+            return listed(*self.maps.lists(prepared.first_window, scores, start, events.rows_used))
         return prepared.moments if mode == fr.ORACLE else prepared.every
 
     def notes(self) -> list[str]:
@@ -385,6 +403,8 @@ class Lane:
         elif s[fr.READ_AHEAD] == fr.RANKED:
             rows = guesses.last - guesses.first
             issued = int(np.minimum(rows * s[fr.COUNT_K], shape.experts).sum())
+        elif s[fr.READ_AHEAD] == fr.LISTED:
+            issued = len(guesses.ids)
         elif s[fr.READ_AHEAD] >= fr.PREVIOUS:
             issued = len(guesses.target) * shape.experts
         if s[fr.STREAM] != fr.STREAM_OFF:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,7 +123,7 @@ def tables_for(trace: Trace, demand: Demand, timing: bool) -> set[str]:
     tables = {"selections"}
     if (demand.guesses or demand.moments) and trace.has("candidates"):
         tables.add("candidates")
-    if demand.router and trace.has("router_scores"):
+    if (demand.router or demand.rows) and trace.has("router_scores"):
         tables.add("router_scores")
     if timing and trace.has("timing"):
         tables.add("timing")
@@ -203,6 +203,15 @@ def foresee(trace: Trace, lanes: Sequence[Lane]) -> None:
             lane.foresee(future)
 
 
+def share_maps(lanes: Sequence[Lane]) -> None:
+    """Let the lanes whose read-ahead matches the same windows in the same way do so once."""
+    first: dict[Hashable, Lane] = {}
+    for lane in lanes:
+        if lane.maps is not None:
+            key = (id(lane.rows_used), lane.maps.size, lane.maps.distance)
+            lane.maps = first.setdefault(key, lane).maps
+
+
 def play(
     trace: Trace, entries: Sequence[Entry], *, threads: int | None = None, progress: Progress | None = None
 ) -> Coverage:
@@ -226,6 +235,7 @@ def play(
     demand = combine([each.lane for each in entries])
     teach(trace, [each.lane for each in entries])
     foresee(trace, [each.lane for each in entries])
+    share_maps([each.lane for each in entries])
     if any(each.lane.semantics.start == "recorded" for each in entries):
         snapshots = first_snapshots(trace)
         for each in entries:

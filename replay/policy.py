@@ -37,10 +37,10 @@ TABLES: dict[str, tuple[str, ...]] = {
     "S": ("selections",),
     "C": ("candidates",),
     "R": ("router_scores", "residents"),
-    "P": ("candidates",),
+    "P": ("candidates", "router_scores"),
     "D": ("drafts",),
 }
-"""What each need asks of a trace: one of these tables (``P``: and every list of it complete)."""
+"""What each need asks of a trace: one of these tables (``P``: the one that the policy names, its lists complete)."""
 
 NEEDS: dict[str, str] = {
     "S": "selections only",
@@ -116,6 +116,8 @@ class Policy:
         ``"later"`` the uses after it too.
     ranked : bool
         Whether a gate reads candidate scores, so that it needs a read-ahead policy that ranks them.
+    full : str
+        The table whose lists must be complete where it needs ``P``.
     declines : bool
         Whether an eviction policy may decline to keep a miss: no bound on forced admission holds for it.
     """
@@ -130,6 +132,7 @@ class Policy:
     tables: tuple[str, ...] = ()
     by_bytes: bool = True
     looks_ahead: Literal["", "next", "later"] = ""
+    full: str = "candidates"
     declines: bool = False
     ranked: bool = False
 
@@ -256,7 +259,7 @@ def show_value(value: Value) -> str:
     return str(value)
 
 
-def lacking(policy: Policy, tables: Collection[str], dense: bool = True) -> str | None:
+def lacking(policy: Policy, tables: Collection[str], sparse: Collection[str] = ()) -> str | None:
     """Say what a trace lacks for a policy.
 
     Parameters
@@ -265,8 +268,8 @@ def lacking(policy: Policy, tables: Collection[str], dense: bool = True) -> str 
         The policy.
     tables : collection of str
         The tables that the trace has.
-    dense : bool
-        Whether the trace's score lists are complete (one score an expert).
+    sparse : collection of str
+        Those of its tables whose score lists are not complete (one score an expert).
 
     Returns
     -------
@@ -282,9 +285,9 @@ def lacking(policy: Policy, tables: Collection[str], dense: bool = True) -> str 
         if table not in tables:
             return f"needs the table {table}"
     for letter in policy.needs:
-        wanted = TABLES[letter]
+        wanted = (policy.full,) if letter == "P" else TABLES[letter]
         if not any(each in tables for each in wanted):
             return f"needs the table {' or '.join(wanted)}"
-        if letter == "P" and not dense:
-            return "needs full score rows; this trace's candidates are sparse"
+        if letter == "P" and policy.full in sparse:
+            return f"needs full score rows; this trace's {policy.full} are sparse"
     return None

@@ -133,6 +133,10 @@ def _coverage(
         found.append(
             f"{past} sparse candidate rows end too early to be exact: a policy might have looked past their end"
         )
+    if any(p.spec.read_ahead.name == "finemoe" for p in policies):
+        missing = int((decode & ~coverage.router_scores).sum())
+        if missing:
+            found.append(f"{missing} decode windows have no router scores: finemoe does nothing there")
     if any(each.kind in ("rerouted", "cacheprior") for each in routes):
         missing = int((~coverage.router_scores).sum())
         if missing:

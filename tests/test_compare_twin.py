@@ -84,13 +84,12 @@ def sessions_exist(case: Case) -> bool:
 
 
 def routes_served(case: Case) -> bool:
-    """Whether the trace has the router scores that the routes need; cacheprior reads full rows."""
-    if case.options.kind not in ("rerouted", "cacheprior"):
+    """Whether the trace has the router scores that routes and finemoe need; it and cacheprior read full rows."""
+    full = case.options.kind == "cacheprior" or case.spec.prefetch == "finemoe"
+    if case.options.kind != "rerouted" and not full:
         return True
     scored = [z for z in case.trace.router_scores.values() if z is not None]
-    return bool(scored) and (
-        case.options.kind == "rerouted" or all(len(z) == case.trace.experts for z in scored)
-    )
+    return bool(scored) and (not full or all(len(z) == case.trace.experts for z in scored))
 
 
 def usable(seed: int) -> Case | None:

@@ -223,6 +223,7 @@ def compare_case(seed: int) -> str:
     lane = make_lane(case, residents=True, log=seed % 2 == 0)
     rng = np.random.default_rng(seed)
     size, dense = int(rng.integers(1, 20)), bool(rng.integers(2)) or case.options.kind == "cacheprior"
+    dense = dense or case.spec.prefetch == "finemoe"
     got = []
     for chunk, _, out in play(case, lane, size, dense):
         got.append((chunk, out))

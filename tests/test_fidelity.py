@@ -237,11 +237,14 @@ def test_semantics_are_the_recorded_ones() -> None:
 def recorded_case(seed: int, path: Path) -> bool:
     """Write a drawn case as an engine would have recorded it; say whether it can be recorded."""
     case = draw_case(seed)
+    case = replace(case, spec=replace(case.spec, gates=()))  # trace.json names no gates
     options = replace(case.options, routes="recorded", rows_used={})
     by_pair = options.slots is not None and any(isinstance(key, tuple) for key in options.slots)
     if case.spec.evict not in ("lru", "decode2q") or by_pair:
         return False
     lacking = case.spec.prefetch in ("unpert1", "unpert0", "route") and not case.trace.candidates
+    full = [z is not None and len(z) == case.trace.experts for z in case.trace.router_scores.values()]
+    lacking |= case.spec.prefetch == "finemoe" and not (full and all(full))
     if lacking or (options.start == "recorded" and not case.trace.residents):
         return False
     if options.start == "recorded":  # the twin's own snapshots take the place of the drawn ones
@@ -273,6 +276,7 @@ def policy_of(case: Case) -> dict[str, Any]:
     spec, options, classes = case.spec, case.options, set(case.trace.classes.values())
     given = {"k": spec.k, "protect": spec.p, "bonus": spec.b, "r1": spec.r1}
     prefetch = {**case.trace.prefetch, **{k: v for k, v in given.items() if v is not None}}
+    prefetch |= spec.prefetch_options
     evict = ",".join(f"{k}={show_value(v)}" for k, v in spec.evict_options.items())
     policy: dict[str, Any] = {
         "prefetch": {"name": spec.prefetch, "touch": int(spec.touch), **prefetch},

@@ -1,7 +1,9 @@
 """Read-ahead policies that learn from the past: what they ask for by hand, and what refuses them."""
 
+import math
+
 import pytest
-from slow.history import Successors
+from slow.history import Maps, Successors
 from slow.make import write
 from test_slow_twin import stream_of
 
@@ -38,7 +40,7 @@ def test_stmoe_knows_more_than_the_previous_window(pairs):
 
 def test_successors_learn_as_stated():
     """Raise, lower, enter into a free place, replace the oldest dead one, leave the living."""
-    table = Successors(successors=2)
+    table = Successors(stream_of([[[0], [1]]], layers=2), successors=2)
 
     def window(*wanted):
         table.learn(0, {0})
@@ -52,7 +54,57 @@ def test_successors_learn_as_stated():
     assert window(3, 4) == [[3, 2], [4, 1]]
     assert window(3, 8) == [[3, 3], [8, 1]]
     table.learn(0, {0})
-    assert table.propose(1) == [3, 8]
+    assert table.propose(6, 1, 1) == [3, 8]
+
+
+def scored(open_experts, path):
+    """Two layers of four experts; a row's open experts score alike, the others are masked."""
+    picks = [[ids[:1] for ids in window] for window in open_experts]
+    trace = stream_of(picks, layers=2, experts=4)
+    for w, window in enumerate(open_experts):
+        for layer, ids in enumerate(window):
+            scores = {e: 0.0 if e in ids else -math.inf for e in range(4)}
+            trace.router_scores[w, 0, layer] = scores
+    write(trace, path)
+    return trace
+
+
+def test_finemoe_reads_as_much_as_it_is_unsure(tmp_path):
+    """A window like one before: its best k; one like none: the latest map's whole mass."""
+    scored([[[0], [1, 2]], [[0], [1, 3]], [[3], [3, 2]]], tmp_path / "trace")
+    run = compare(open_trace(tmp_path / "trace"), ["finemoe:d=1+lru"], slots="6", grid=())
+    first, second = run.layers.to_dicts()
+    assert first["issued"] == 0
+    # window 1 guesses 1, which is resident; window 2 guesses 1 and 3, of which 3 is wanted
+    assert (second["issued"], second["prefetch_hits"], second["misses"]) == (1, 1, 1)
+
+
+def test_finemoe_store_is_first_in_first_out(tmp_path):
+    """A store of one window forgets the one that would have matched."""
+    windows = [[[0], [1]], [[3], [2]], [[0], [1]]]
+    trace = scored(windows, tmp_path / "trace")
+    for store, guess in ((1, [2]), (2, [1])):
+        maps = Maps(trace, d=1, store=store)
+        maps.end_window(0, 1)
+        maps.end_window(1, 1)
+        assert maps.propose(2, 1, 1) == guess
+    run = compare(open_trace(tmp_path / "trace"), ["finemoe:d=1,store=1"], slots="2", grid=())
+    assert run.layers.to_dicts()[1]["prefetch_hits"] == 0
+
+
+def test_finemoe_needs_dense_router_scores(tmp_path):
+    """It is refused by name where they are missing or sparse."""
+    trace = scored([[[0], [1]]], tmp_path / "dense")
+    trace.router_scores[0, 0, 1] = {1: 0.0}
+    write(trace, tmp_path / "sparse")
+    trace.router_scores.clear()
+    write(trace, tmp_path / "none")
+    with pytest.raises(
+        InputError, match="finemoe needs full score rows; this trace's router_scores are sparse"
+    ):
+        compare(open_trace(tmp_path / "sparse"), ["finemoe"], slots="2", grid=())
+    with pytest.raises(InputError, match="finemoe needs the table router_scores"):
+        compare(open_trace(tmp_path / "none"), ["finemoe"], slots="2", grid=())
 
 
 @pytest.mark.parametrize("name", ["previous", "stmoe"])

@@ -196,7 +196,7 @@ def test_words() -> None:
 def test_lacking() -> None:
     assert set(NEEDS) == set(TABLES)
     assert lacking(declaration("unpert1"), {"selections"}) == "needs the table candidates"
-    assert lacking(declaration("unpert1"), {"selections", "candidates"}, dense=False) is None
+    assert lacking(declaration("unpert1"), {"selections", "candidates"}, {"candidates"}) is None
     assert lacking(declaration("oracle"), {"selections"}) is None
     assert lacking(declaration("router"), {"selections", "residents"}) == "needs the table router_scores"
     either = Policy("x", "read-ahead", "", "R", "")
@@ -206,7 +206,7 @@ def test_lacking() -> None:
     full = Policy("finemoe", "read-ahead", "", "P", "")
     assert lacking(full, {"candidates"}) is None
     assert (
-        lacking(full, {"candidates"}, dense=False)
+        lacking(full, {"candidates"}, {"candidates"})
         == "needs full score rows; this trace's candidates are sparse"
     )
 

@@ -45,8 +45,7 @@ def _policies(trace: "Trace") -> dict[str, str | None]:
     from replay.policy import lacking
     from replay.spec import declaration, names
 
-    dense = "experts" not in trace.tables["candidates"].columns if trace.has("candidates") else True
-    return {name: lacking(declaration(name), trace.tables, dense) for name in names()}
+    return {name: lacking(declaration(name), trace.tables, trace.sparse) for name in names()}
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

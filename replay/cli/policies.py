@@ -115,9 +115,7 @@ def _row(policy: "Policy", trace: "Trace | None") -> dict[str, Any]:
 def _lacking(policy: "Policy", trace: "Trace") -> str | None:
     from replay.policy import lacking
 
-    candidates = trace.tables.get("candidates")
-    dense = candidates is None or "experts" not in candidates.columns
-    return lacking(policy, trace.tables, dense)
+    return lacking(policy, trace.tables, trace.sparse)
 
 
 def _print_rows(rows: Sequence[dict[str, Any]], trace: "Trace | None") -> None:

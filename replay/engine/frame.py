@@ -36,7 +36,7 @@ SPREAD_KEPT = 0.99
 
 ATOMIC, SEQUENTIAL = 0, 1
 BY_ID, BY_ROWS = 0, 1
-NOTHING, RANKED, ORACLE, PREVIOUS, SUCCESSORS = range(5)
+NOTHING, RANKED, ORACLE, LISTED, PREVIOUS, SUCCESSORS = range(6)
 """Read-ahead modes; those from ``PREVIOUS`` on learn from every decode event."""
 RECORDED, REROUTED, PREDICTED = 0, 1, 2
 STREAM_OFF, STREAM_DEFAULT = -1, -2
@@ -87,7 +87,7 @@ class Guesses(NamedTuple):
     row, list : int64[n]
         Row of the window, and its shortlist.
     offsets, ids, scores : int64[m + 1], int32[e], float32[e]
-        Shortlists, sorted for :func:`replay.router.pick`.
+        Shortlists, sorted for :func:`replay.router.pick`. Under ``LISTED`` the guesses themselves, a list a group.
     total : float64[m] or float64[0]
         Each shortlist's whole row's sum of exp(score - its best score); no entries where no policy asks.
     """

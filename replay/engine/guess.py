@@ -133,6 +133,10 @@ def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch, 
         for i in range(events.want_offsets[row], events.want_offsets[row + 1]):
             work.merged[count] = events.wants[i]
             count += 1
+    elif settings[fr.READ_AHEAD] == fr.LISTED:
+        count = guesses.offsets[g + 1] - guesses.offsets[g]
+        for i in range(count):
+            work.merged[i] = guesses.ids[guesses.offsets[g] + i]
     elif settings[fr.READ_AHEAD] == fr.PREVIOUS:
         count = previous.propose(m, layer, experts, work.merged)
     elif settings[fr.READ_AHEAD] == fr.SUCCESSORS:

@@ -86,11 +86,9 @@ def recorded_lane(trace: Trace) -> tuple[Lane, bounds.Bound]:
 
 def _refuse(spec: PolicySpec, trace: Trace, bound: bounds.Bound) -> None:
     """Refuse a recorded policy that this trace cannot replay."""
-    candidates = trace.tables.get("candidates")
-    dense = candidates is None or "experts" not in candidates.columns
     for part in spec.parts:
         policy = declaration(part.name)
-        reason = lacking(policy, trace.tables, dense)
+        reason = lacking(policy, trace.tables, trace.sparse)
         if reason is None and bound.bytes is not None and not policy.by_bytes:
             reason = "is not defined under a byte budget"
         if reason is not None:

@@ -8,4 +8,5 @@ POLICIES: dict[str, str] = {
     "oracle": "replay.predict.oracle",
     "previous": "replay.predict.previous",
     "stmoe": "replay.predict.stmoe",
+    "finemoe": "replay.predict.finemoe",
 }

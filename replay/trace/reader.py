@@ -84,6 +84,15 @@ class Trace:
         """Say whether the trace has a table."""
         return table in self.tables
 
+    @property
+    def sparse(self) -> set[str]:
+        """Tables of scores whose lists name their experts, so that they need not be complete."""
+        return {
+            name
+            for name in ("candidates", "router_scores")
+            if name in self.tables and "experts" in self.tables[name].columns
+        }
+
     @cached_property
     def frame(self) -> Frame:
         """What the rows of the trace's tables are checked against."""

@@ -22,7 +22,7 @@ def groups(trace: SlowTrace, window: int, rows: int, oracle: bool) -> dict[int, 
     """
     found: dict[int, list[tuple[int, list[int]]]] = {}
     if oracle and not trace.has_candidates:
-        return every_layer(trace, rows)
+        return {layer - 1: [(layer, list(range(rows)))] for layer in range(1, trace.layers)}
     for target in range(trace.layers):
         by_moment: dict[int, list[int]] = {}
         for row in range(rows):
@@ -33,11 +33,6 @@ def groups(trace: SlowTrace, window: int, rows: int, oracle: bool) -> dict[int, 
             assert -1 <= moment < target
             found.setdefault(moment, []).append((target, members))
     return found
-
-
-def every_layer(trace: SlowTrace, rows: int) -> dict[int, list[tuple[int, list[int]]]]:
-    """Predictions that no table gives: after layer l-1, for l >= 1."""
-    return {layer - 1: [(layer, list(range(rows)))] for layer in range(1, trace.layers)}
 
 
 def merged(

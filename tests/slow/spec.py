@@ -14,6 +14,7 @@ READS = {
     "route": frozenset({"k", "p", "b", "r1", "touch"}),
     "oracle": frozenset({"touch"}),
     "previous": frozenset({"touch"}),
+    "finemoe": frozenset({"touch", "d", "store"}),
     "stmoe": frozenset({"touch", "successors", "new"}),
 }
 """Options that each read-ahead policy reads; another one is an error."""

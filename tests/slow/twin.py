@@ -28,7 +28,7 @@ from .clock import SlowClock
 from .evict import POLICIES
 from .gate import GATES, Candidate, Plan, features, plain
 from .history import PREDICTORS
-from .predict import every_layer, groups, merged
+from .predict import groups, merged
 from .result import COUNTERS, BeginWindow, Event, Issue, SlowResult
 from .routes import SlowRoutes, mass_given_up
 from .spec import SlowOptions, SlowSpec, ranking, router_settings
@@ -50,7 +50,7 @@ class _Replay:
             [(layer, ids) for _, layer, ids in future], [number for number, _, _ in future],
         )  # fmt: skip
         teachable = PREDICTORS.get(spec.prefetch)
-        self.history = teachable(**spec.prefetch_options) if teachable else None
+        self.history = teachable(trace, **spec.prefetch_options) if teachable else None
         self.index = self.entry = -1
         self.popularity: dict[Key, int] = {}
         self.reads = 0
@@ -124,6 +124,8 @@ class _Replay:
     def end_window(self, window: int) -> None:
         """Keep a counted window's counters, and check that its read-ahead is settled."""
         assert not self.reading, "every guess meets its event in its own window"
+        if self.history is not None and not self.trace.windows[window].prefill:
+            self.history.end_window(window, self.rows(window))
         if window >= self.options.warm:
             self.result.peaks[window] = self.peak
             for layer in range(self.trace.layers):
@@ -137,7 +139,7 @@ class _Replay:
     def predictions(self, window: int) -> dict[int, list[tuple[int, list[int]]]]:
         """Predictions of a decode window by their moment; counts the windows that have none recorded."""
         if self.history is not None:
-            return every_layer(self.trace, self.rows(window))
+            return self.history.moments(window, self.rows(window))
         found = groups(self.trace, window, self.rows(window), self.spec.prefetch == "oracle")
         if not found and window >= self.options.warm:
             self.result.uncovered_windows += 1
@@ -151,7 +153,7 @@ class _Replay:
                 experts = sorted({e for row in kept for e in self.trace.picks[window, row, target]})
                 shown = plain(self.trace, target, experts)
             elif self.history is not None:
-                experts = self.history.propose(target)
+                experts = self.history.propose(window, self.rows(window), target)
                 shown = plain(self.trace, target, experts)
             else:
                 residents = self.arena.residents(target)

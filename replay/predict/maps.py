@@ -1,0 +1,322 @@
+"""The store of probability maps that ``finemoe`` matches windows against (:mod:`replay.predict.finemoe`).
+
+What it guesses depends on the recorded scores alone, so it is made outside the event loop, chunk by chunk, and lanes
+with the same settings share it. Maps stand in a ring with a window's number modulo its size as place, the ring
+innermost: a row's products with all maps run along memory, each sum still in the order of layers and experts, so that
+its rounding does not depend on the machine. Some windows at a time share one pass over the store.
+"""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from replay.jit import inline, kernel
+
+BLOCK = 16
+"""Windows that share a pass over the store."""
+
+_F64_2D, _F64_3D = types.float64[:, ::1], types.float64[:, :, ::1]
+_LISTS = types.Tuple((types.int64[::1], types.int32[::1]))
+
+
+class Lists(NamedTuple):
+    """Guesses of a chunk.
+
+    Attributes
+    ----------
+    at : int64[W * (L + 1) + 1]
+        As in :class:`replay.engine.frame.Guesses`.
+    target : int64[G]
+    offsets, ids : int64[G + 1], int32[n]
+        Experts of each prediction, best first.
+    """
+
+    at: NDArray[np.int64]
+    target: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+
+
+@kernel(types.void(types.Array(types.float32, 2, "C", readonly=True), types.int64[::1], _F64_2D))
+def softmax_rows(scores, chosen, out):
+    """Softmax of the chosen rows, in double; a row that is masked throughout has no mass.
+
+    Parameters
+    ----------
+    scores, chosen, out : float32[n, E], int64[m], float64[m, E]
+    """
+    for i in range(len(chosen)):
+        row = scores[chosen[i]]
+        best = row[0]
+        for e in range(len(row)):
+            best = max(best, row[e])
+        total = 0.0
+        for e in range(len(row)):
+            out[i, e] = exp(np.float64(row[e]) - np.float64(best)) if row[e] > -np.inf else 0.0
+            total += out[i, e]
+        if total > 0.0:
+            for e in range(len(row)):
+                out[i, e] /= total
+
+
+@inline
+def _products(rows, layer, maps, used, out):
+    """Add the rows' products with the first ``used`` maps at one layer, experts in order, four at a time."""
+    experts = len(maps)
+    for e in range(0, experts - 3, 4):
+        one, two, three, four = maps[e], maps[e + 1], maps[e + 2], maps[e + 3]
+        for r in range(len(rows)):
+            a, b, c, d = (
+                rows[r, layer, e],
+                rows[r, layer, e + 1],
+                rows[r, layer, e + 2],
+                rows[r, layer, e + 3],
+            )
+            sums = out[r]
+            for i in range(used):
+                sums[i] = sums[i] + a * one[i] + b * two[i] + c * three[i] + d * four[i]
+    for e in range(experts - experts % 4, experts):
+        one = maps[e]
+        for r in range(len(rows)):
+            a, sums = rows[r, layer, e], out[r]
+            for i in range(used):
+                sums[i] += a * one[i]
+
+
+@inline
+def _nearest(products, mass, masses, first, last, ring):
+    """Place and similarity of the most similar of the maps ``first`` to ``last``; of equal ones the latest."""
+    best, at = -1.0, np.int64(0)
+    for n in range(first, last):
+        c = n % ring
+        scale = sqrt(mass * masses[c])
+        like = products[c] / scale if scale > 0.0 else 0.0
+        if like >= best:
+            best, at = like, c
+    return at, best
+
+
+@inline
+def _best_of(chances, order, like, least):
+    """Experts that the rule takes of a layer's probabilities, whose descending order is given: how many."""
+    delta = min(max(1.0 - like, 0.0), 1.0)
+    total, count = 0.0, 1
+    for i in range(len(order)):
+        total += chances[order[i]]
+        count += total < delta
+    count = min(max(count, least), len(order))
+    while count > 0 and chances[order[count - 1]] == 0.0:
+        count -= 1
+    return count
+
+
+@inline
+def _unite(lists, lengths, chances, rows, place, top, ids, at):
+    """Unite the rows' lists: lowest rank, then highest probability, then lowest id; returns where the list ends."""
+    start = at
+    longest = np.int64(0)
+    for r in range(rows):
+        longest = max(longest, lengths[r])
+        for i in range(lengths[r]):
+            e = lists[r, i]
+            if place[e] < 0 or i < place[e] or (i == place[e] and chances[r, e] > top[e]):
+                place[e], top[e] = i, chances[r, e]
+    for rank in range(longest):
+        tied = at
+        for r in range(rows):
+            if rank < lengths[r] and place[lists[r, rank]] == rank:
+                e = lists[r, rank]
+                place[e] = len(place)  # listed now
+                j = at
+                while j > tied and (
+                    top[ids[j - 1]] < top[e] or (top[ids[j - 1]] == top[e] and ids[j - 1] > e)
+                ):
+                    ids[j] = ids[j - 1]
+                    j -= 1
+                ids[j] = e
+                at += 1
+    for i in range(start, at):
+        place[ids[i]] = -1
+    return at
+
+
+@kernel(types.void(_F64_3D, types.int64[::1], types.int64, _F64_3D, _F64_2D))
+def enter_maps(rows, first_row, number, maps, masses):
+    """Write the maps of some windows into the ring, and their running squared lengths.
+
+    Parameters
+    ----------
+    rows : float64[R, L, E]
+        Probabilities of the windows' rows.
+    first_row : int64[B + 1]
+    number : int
+        Maps before these.
+    maps, masses : float64[L, E, ring], float64[L, ring]
+    """
+    layers, experts, ring = maps.shape
+    for b in range(len(first_row) - 1):
+        c = (number + b) % ring
+        count = first_row[b + 1] - first_row[b]
+        mass = 0.0
+        for layer in range(layers):
+            for e in range(experts):
+                total = 0.0
+                for r in range(first_row[b], first_row[b + 1]):
+                    total += rows[r, layer, e]
+                mean = total / count
+                maps[layer, e, c] = mean
+                mass += mean * mean
+            masses[layer, c] = mass
+
+
+@kernel(
+    _LISTS(_F64_3D, types.int64[::1], types.int64, _F64_3D, _F64_2D, types.int64, types.int64, types.int64)
+)
+def match(rows, first_row, number, maps, masses, size, distance, least):
+    """Guesses of some windows, each from the ``size`` maps before its own; the first window of all has none.
+
+    Parameters
+    ----------
+    rows, first_row, number, maps, masses
+        As in :func:`enter_maps`, which comes first.
+    size, distance, least : int
+        Maps that are kept, layers ahead, and experts that a row is guessed at least.
+
+    Returns
+    -------
+    offsets : int64[G + 1]
+        Groups by window, then target layer from ``distance`` on.
+    ids : int32[n]
+    """
+    layers, experts, ring = maps.shape
+    windows, ahead = len(first_row) - 1, max(layers - distance, 0)
+    widest = np.int64(0)
+    for b in range(windows):
+        widest = max(widest, first_row[b + 1] - first_row[b])
+    used = min(ring, number + windows)
+    products, mass = np.zeros((len(rows), ring)), np.zeros(len(rows))
+    lists, lengths = np.empty((widest, experts), np.int64), np.empty(widest, np.int64)
+    chances = np.empty((widest, experts))
+    place, top = np.full(experts, -1, np.int64), np.empty(experts)
+    found, ends = np.empty((windows * ahead, experts), np.int32), np.zeros(windows * ahead, np.int64)
+    for layer in range(ahead):
+        _products(rows, layer, maps[layer], used, products)
+        for r in range(len(rows)):
+            for e in range(experts):
+                mass[r] += rows[r, layer, e] * rows[r, layer, e]
+        for b in range(windows):
+            last = number + b
+            if last == 0:
+                continue
+            low = first_row[b]
+            for r in range(low, first_row[b + 1]):
+                at, like = _nearest(products[r], mass[r], masses[layer], max(last - size, 0), last, ring)
+                for e in range(experts):
+                    chances[r - low, e] = maps[layer + distance, e, at]
+                order = np.argsort(-chances[r - low], kind="mergesort")
+                lengths[r - low] = _best_of(chances[r - low], order, like, least)
+                lists[r - low] = order
+            g = b * ahead + layer
+            count = first_row[b + 1] - low
+            ends[g] = _unite(lists, lengths, chances, count, place, top, found[g], 0)
+    skipped = ahead if number == 0 else 0
+    offsets = np.zeros(windows * ahead - skipped + 1, np.int64)
+    offsets[1:] = np.cumsum(ends[skipped:])
+    ids = np.empty(offsets[-1], np.int32)
+    for g in range(skipped, windows * ahead):
+        ids[offsets[g - skipped] : offsets[g - skipped + 1]] = found[g, : ends[g]]
+    return offsets, ids
+
+
+class Maps:
+    """The store, and the guesses of the chunk that it saw last.
+
+    Parameters
+    ----------
+    layers, experts, top_k : int
+    size : int
+        Windows that are kept.
+    distance : int
+        Layers between a guess and its target.
+    """
+
+    def __init__(self, layers: int, experts: int, top_k: int, size: int, distance: int) -> None:
+        self.layers, self.experts, self.least = layers, experts, top_k
+        self.size, self.distance = size, distance
+        self.number = 0
+        self._maps, self._masses = np.zeros((layers, experts, 0)), np.zeros((layers, 0))
+        self._lock, self._seen = Lock(), -1
+        self._lists: Lists | None = None
+
+    def lists(
+        self, first: int, scores: NDArray[np.float32], start: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> Lists:
+        """Guesses of a chunk; every chunk once, in order; asked again for the last one it only repeats itself.
+
+        Parameters
+        ----------
+        first : int
+            The chunk's first window.
+        scores : float32[n, E]
+            Dense router scores, by window, row and layer.
+        start : int64[W]
+            Where in ``scores`` each window begins; -1: it is not to be matched.
+        rows : int64[W]
+            Rows of each window that count.
+        """
+        with self._lock:
+            if self._lists is None or self._seen != first:
+                self._seen, self._lists = first, self._step(scores, start, rows)
+            return self._lists
+
+    def _step(self, scores: NDArray[np.float32], start: NDArray[np.int64], rows: NDArray[np.int64]) -> Lists:
+        layers, ahead = self.layers, max(self.layers - self.distance, 0)
+        counts = np.zeros((len(start), layers + 1), np.int64)
+        windows = np.flatnonzero(start >= 0)
+        counts[windows[int(self.number == 0) :], 1 : 1 + ahead] = 1
+        lengths, ids = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
+        for i in range(0, len(windows), BLOCK):
+            offsets, found = self._block(scores, start, rows, windows[i : i + BLOCK])
+            lengths.append(np.diff(offsets))
+            ids.append(found)
+        target = np.tile(np.arange(self.distance, self.distance + ahead, dtype=np.int64), int(counts.sum()))
+        at = np.concatenate(([0], np.cumsum(counts.ravel()))).astype(np.int64)
+        offsets = np.cumsum(np.concatenate(lengths))
+        return Lists(at, target[: at[-1]], offsets, np.concatenate(ids))
+
+    def _block(
+        self,
+        scores: NDArray[np.float32],
+        start: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        windows: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Match some windows, and enter them."""
+        self._make_room(len(windows))
+        chosen = np.concatenate([start[w] + np.arange(rows[w] * self.layers) for w in windows])
+        chances = np.empty((len(chosen), self.experts))
+        softmax_rows(scores, chosen, chances)
+        each = chances.reshape(-1, self.layers, self.experts)
+        first_row = np.concatenate(([0], np.cumsum(rows[windows]))).astype(np.int64)
+        enter_maps(each, first_row, self.number, self._maps, self._masses)
+        found: tuple[NDArray[np.int64], NDArray[np.int32]] = match(
+            each, first_row, self.number, self._maps, self._masses, self.size, self.distance, self.least
+        )
+        self.number += len(windows)
+        return found
+
+    def _make_room(self, more: int) -> None:
+        """Widen the ring, up to what the store and a block need; before it is that wide nothing has been replaced."""
+        most, now = self.size + BLOCK, self._masses.shape[1]
+        if now == most or self.number + more <= now:
+            return
+        ring = min(most, max(2 * now, 4 * BLOCK))
+        maps, masses = np.zeros((self.layers, self.experts, ring)), np.zeros((self.layers, ring))
+        maps[:, :, :now], masses[:, :now] = self._maps, self._masses
+        self._maps, self._masses = maps, masses
