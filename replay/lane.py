@@ -177,6 +177,7 @@ class Lane:
     """
 
     planned = False
+    maps: Maps | None = None
 
     def __init__(
         self,
