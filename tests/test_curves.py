@@ -336,3 +336,15 @@ def figures(rows: pl.DataFrame) -> tuple[str, str, str]:
     decode = rows.filter(pl.col("phase") == "decode")
     shares = (100 * each["hits"].sum() / each["lookups"].sum() for each in (rows, decode))
     return (*(f"{share:.3f}" for share in shares), f"{rows['demand_bytes'].sum() / 2**20:.1f}")  # type: ignore[return-value]
+
+
+def test_curves_say_how_many_slots_halve_the_misses(root: Path, cli: Cli) -> None:
+    trace = root / "traces/e256-moce"
+    code, out, _ = cli("curves", trace, "-p", "lru", "--grid", "721,1900,2100", "--json")
+    assert code == 0
+    misses = {row["capacity_slots"]: row["misses"] for row in json.loads(out)["curves"]}
+    goal = misses[721] / 2
+    size = round(1900 + 200 * (misses[1900] - goal) / (misses[1900] - misses[2100]))
+    shown = cli("curves", trace, "-p", "lru", "--grid", "721,1900,2100").out
+    assert f"half the misses of lru at 721 slots take about {size:,} slots" in shown
+    assert "take more than 721 slots" in cli("curves", trace, "-p", "lru", "--grid", "700,721").out

@@ -163,3 +163,15 @@ def test_a_byte_budgets_belady_is_a_heuristic() -> None:
 
 def test_predicted_routes_say_what_is_not_known() -> None:
     assert "read no router scores" in "".join(gather(made_run(routes=("predicted",))).routes)
+
+
+def test_the_brief_says_how_much_came_late(spec_run: Run) -> None:
+    row = spec_run.summary[1]
+    share = row["late"] / (row["timely"] + row["late"])
+    assert f"Late: {share:.1%} of the read-ahead that was used, under unpert1+lru." in gather(spec_run).brief
+    several = made_run()
+    ends = {row["policy"]: row["late"] / (row["timely"] + row["late"]) for row in several.summary[:2]}
+    low, high = sorted(ends, key=lambda name: ends[name])
+    text = f"Late: {ends[low]:.1%} ({low}) to {ends[high]:.1%} ({high}) of the read-ahead that was used."
+    assert text in gather(several).brief
+    assert not [each for each in gather(made_run(timed=False)).brief if each.startswith("Late")]

@@ -121,7 +121,7 @@ def _print(found: "Survey", out: Any, quiet: bool) -> None:
             typer.echo(line, err=True)
     typer.echo(aligned(*_table(found)))
     typer.echo("")
-    for line in _worst(found):
+    for line in (*_halving(found), *_worst(found)):
         typer.echo(line)
     if not quiet:
         typer.echo(f"\n{_next(out, info)}", err=True)
@@ -166,6 +166,30 @@ def _table(found: "Survey") -> tuple[list[str], list[list[Any]]]:
         cells = [None if hit is None else f"{hit:.2%}" for hit in hits]
         rows.append([place, f"{shares[place]:.1%}", *cells])
     return ["bytes" if by_bytes else "slots", "share", *(f"{name} hits" for name in series)], rows
+
+
+def _halving(found: "Survey") -> list[str]:
+    """How large an arena halves each policy's misses at the reference, straight between the grid's capacities."""
+    import polars as pl
+
+    from replay.report.capacity import halving
+
+    at = found.info["reference"]
+    key, here, unit = (
+        ("capacity_slots", at["slots"], "slots") if at["slots"] else ("capacity_bytes", at["bytes"], "bytes")
+    )
+    signs = {"<=": "at most", ">": "more than", "~": "about"}
+    lines = []
+    for (name, routes), rows in _totals(found).group_by(["policy", "routes"], maintain_order=True):
+        points = rows.sort(key).select(key, "misses").rows()
+        now = rows.filter(pl.col(key) == here)["misses"].to_list()
+        size = halving(points, now[0] / 2) if now and now[0] else None
+        if size is not None:
+            said = f"{name} ({routes})" if routes != "recorded" else name
+            lines.append(
+                f"half the misses of {said} at {here:,} {unit} take {signs[size[0]]} {round(size[1]):,} {unit}"
+            )
+    return lines
 
 
 def _worst(found: "Survey") -> list[str]:

@@ -40,10 +40,24 @@ def _of_kind(subject: Subject, rows: Rows) -> list[str]:
             subject, rows, "Shortest wait", "wait_us_per_token", lambda v: f"{milliseconds(v)} ms per token"
         ),
     ]
+    sentences.append(_late(rows))
     best = _unbeaten(rows)
     if len(best) > 1:
         sentences.append(f"Trade-off: no other policy both misses and reads less than {listing(best)}.")
     return [each for each in sentences if each is not None]
+
+
+def _late(rows: Rows) -> str | None:
+    """What share of the read-ahead that was used came late, least to most; None without a clock or reads."""
+    used = {name: (row.get("timely") or 0) + (row.get("late") or 0) for name, row in rows.items()}
+    shares = sorted((rows[name]["late"] / count, name) for name, count in used.items() if count)
+    if not shares:
+        return None
+    (low, first), (high, last) = shares[0], shares[-1]
+    if percent(low) == percent(high):
+        under = first if len(shares) == 1 else "every policy"
+        return f"Late: {percent(low)} of the read-ahead that was used, under {under}."
+    return f"Late: {percent(low)} ({first}) to {percent(high)} ({last}) of the read-ahead that was used."
 
 
 def _bounds(subject: Subject) -> list[str]:
