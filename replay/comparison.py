@@ -29,7 +29,7 @@ from replay.semantics import RECORDED_ROUTES, Routes, Semantics
 from replay.sensitivity import sensitivity_frame
 from replay.spec import PolicySpec, declaration
 from replay.summary import summarise
-from replay.timing import ClockParams
+from replay.timing import ClockParams, recorded_times
 from replay.trace import Trace
 from replay.trust import nothing_counted, warnings_for
 
@@ -147,6 +147,7 @@ def compare(
         "routes": [each.text for each in routes],
         "grid": list(grid),
         "clock": clock.as_dict() if clock else None,
+        "clock_from_timing": recorded_times(clock, trace.has("timing")),
         "baseline": base.text,
         "policies": [{"policy": c.text, "routes": c.routes, "resolved": c.policy.describe()} for c in found],
         "sources": {each.name: declaration(each.name).source for c in found for each in c.policy.spec.parts},

@@ -234,6 +234,31 @@ def _read_toml(path: Path) -> dict[str, Any]:
     return read_toml(path, "a clock file: TOML with lines like workers = 8")
 
 
+def recorded_times(params: ClockParams | None, timing: bool) -> list[str]:
+    """List the compute times that are the trace's own, event by event.
+
+    Parameters
+    ----------
+    params : ClockParams or None
+        None: no clock.
+    timing : bool
+        Whether the trace has the table ``timing``.
+
+    Returns
+    -------
+    list of str
+        Of ``pre_us`` and ``post_us``, those that no clock file overrides.
+
+    Examples
+    --------
+    >>> recorded_times(ClockParams(), True), recorded_times(ClockParams(), False)
+    (['pre_us', 'post_us'], [])
+    """
+    if params is None or not timing:
+        return []
+    return [name for name in ("pre_us", "post_us") if params.origin.get(name) != "clock"]
+
+
 def event_times(
     params: ClockParams, timing: Mapping[str, NDArray[Any]] | None, w0: int, w1: int, layers: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,12 +1,14 @@
 """Audits: the router's rule against its slow twin, the tail defect, recorded traces, and the command."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from conftest import Outcome
 from slow.audit import audit_slow, recorded_by_engine
@@ -14,7 +16,7 @@ from slow.make import draw_trace, write
 from slow.trace import SlowTrace
 
 from replay.audit import RouterAudit, audit, audit_router
-from replay.trace import open_trace
+from replay.trace import open_trace, write_trace
 
 Cli = Callable[..., Outcome]
 
@@ -184,3 +186,87 @@ def test_recorded_traces_hold(name: str, shared: Path) -> None:
     if name in ("e64-moce", "e256-moce", "e64-plain"):
         assert router.weighed == router.rows
         assert found.fidelity is not None and found.fidelity.equal == found.fidelity.events == router.rows
+
+
+@pytest.mark.parametrize("name", ["py64-loop", "py64-spec"])
+def test_the_bundled_recordings_hold(name: str, root: Path) -> None:
+    """Recorded with ``replay.record`` on a GPU in bfloat16: every row and every event, drafts' rows too."""
+    trace = open_trace(root / "traces" / name)
+    found = audit(trace)
+    assert found.holds and found.failures == [] and found.missing == []
+    router, decode = found.router, ~trace.windows.prefill
+    assert (router.ids, router.order, router.weights, router.past) == (0, 0, 0, 0)
+    assert router.rows == router.weighed == trace.windows.rows[decode].sum() * 12
+    assert found.fidelity is not None and found.fidelity.equal == len(trace.windows) * 12
+
+
+def weighed(path: Path, given: list[list[float]], **told: str) -> Path:
+    """A trace of four experts, top-2, whose router logits are 0, 1, 2 and 3 in every row."""
+    rows = len(given)
+    key = {"window": range(rows), "row": [0] * rows, "layer": [0] * rows}
+    tables = {
+        "windows": pa.table(
+            {"window": range(rows), "session": [0] * rows, "phase": ["decode"] * rows, "rows": [1] * rows}
+        ),
+        "selections": pa.table(
+            key
+            | {
+                "experts": pa.array([[3, 2]] * rows, pa.list_(pa.uint16())),
+                "weights": pa.array(given, pa.list_(pa.float32())),
+            }
+        ),
+        "router_scores": pa.table(
+            key | {"scores": pa.array([[0.0, 1.0, 2.0, 3.0]] * rows, pa.list_(pa.float32()))}
+        ),
+    }
+    model = {"name": "four", "layers": 1, "experts": 4, "top_k": 2}
+    router = {"protect": 0, "bonus": 0.0, "r1_bonus": 0.0, "draft_moce": False} | told
+    write_trace(path, {"model": model, "expert_bytes": 8, "router": router, "policy": None}, tables)
+    return path
+
+
+E3, E2 = math.exp(3), math.exp(2)
+ALL = 1 + math.e + E2 + E3
+SIGMOIDS = 1 / (1 + 1 / E3), 1 / (1 + 1 / E2)
+CHOSEN = [E3 / (E3 + E2), E2 / (E3 + E2)]
+
+
+@pytest.mark.parametrize(
+    ("formula", "weights"),
+    [
+        ("softmax over the chosen", CHOSEN),
+        ("softmax over the chosen times 2.5", [each * 2.5 for each in CHOSEN]),
+        ("softmax over all", [E3 / ALL, E2 / ALL]),
+        ("sigmoid", list(SIGMOIDS)),
+        ("sigmoid over their sum times 1.8", [1.8 * each / sum(SIGMOIDS) for each in SIGMOIDS]),
+    ],
+)
+def test_weights_are_held_against_the_formula_that_the_trace_names(
+    formula: str, weights: list[float], tmp_path: Path, cli: Cli
+) -> None:
+    wrong = [weights[0] * 1.001, weights[1]]
+    path = weighed(tmp_path / "trace", [weights, weights, wrong], weights=formula)
+    found = audit_router(open_trace(path))
+    assert (found.rows, found.ids, found.order, found.weighed, found.weights) == (3, 0, 0, 3, 1)
+    (sample,) = found.first
+    assert sample.window == 2 and sample.expected_weights == pytest.approx(weights)
+    code, out, _ = cli("audit", path)
+    assert code == 1 and (formula == "softmax over the chosen") == ("the trace's own formula" not in out)
+
+
+@pytest.mark.parametrize("told", ["unknown", "softmax over all, of the column logits", "sigmoid times x"])
+def test_weights_of_an_unknown_formula_are_not_compared(told: str, tmp_path: Path, cli: Cli) -> None:
+    path = weighed(tmp_path / "trace", [[9.0, 7.0]], weights=told)
+    found = audit_router(open_trace(path))
+    assert found.holds and (found.rows, found.weighed) == (1, 0) and told in str(found.weights_reason)
+    code, out, _ = cli("audit", path)
+    assert code == 0 and "weights are not compared" in out
+
+
+@pytest.mark.parametrize(
+    ("kind", "differing"), [("bfloat16", 1), ("float16", 2), ("float32", 2), ("bits", 2)]
+)
+def test_weights_are_as_precise_as_the_models_own_type(kind: str, differing: int, tmp_path: Path) -> None:
+    near, far = [CHOSEN[0] * 1.005, CHOSEN[1]], [CHOSEN[0] * 1.01, CHOSEN[1]]
+    path = weighed(tmp_path / "trace", [CHOSEN, near, far], weights_type=kind)
+    assert audit_router(open_trace(path)).weights == differing

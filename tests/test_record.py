@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tiny_moe import FAMILIES, tiny
@@ -80,6 +81,7 @@ WEIGHTS = {
     "olmoe": "softmax over all",
     "deepseek_v2": "softmax over all",
     "deepseek_v3": "sigmoid over their sum times 2.5, of the column logits",
+    "deepseek_v4": "root of softplus over their sum times 1.5, of the column logits",
     "jamba": "softmax over all",
     "glm4_moe": "sigmoid over their sum, of the column logits",
     "ernie4_5_moe": "softmax over the chosen, of the column logits",
@@ -104,7 +106,9 @@ def test_recorded_scores_say_what_was_picked(family: str, tmp_path: Path) -> Non
     assert (audited.rows, audited.ids, audited.order) == ((14 + 4 * 2) * layers, 0, 0)
     weighed = trace.meta.raw["router"].get("weights")
     assert weighed == WEIGHTS.get(family, "softmax over the chosen")
-    assert weighed != "softmax over the chosen" or audited.weights == 0
+    compared = weighed is not None and weighed != "unknown" and "column" not in weighed
+    assert (audited.weighed, audited.weights) == (audited.rows if compared else 0, 0)
+    assert compared == (weighed is not None and audited.weights_reason is None)
     assert trace.windows.rows.tolist() == [14, 2, 2, 2, 2]
     assert trace.windows.prefill.tolist() == [True, False, False, False, False]
     assert trace.meta.source["counts"].get("rows whose picks the scores do not explain") is None
@@ -132,8 +136,14 @@ def test_ties_of_low_precision_are_settled(family: str, dtype: str, tmp_path: Pa
         model.generate(prompt(24), max_new_tokens=8, do_sample=False)
     rows, wrong = differing(open_trace(path))
     assert rows > 0 and wrong == 0
+    audited = audit_router(open_trace(path))
+    assert (audited.ids, audited.order, audited.weights) == (0, 0, 0)
+    own = (
+        "float32" if family in ("mixtral", "deepseek_v3") else dtype
+    )  # the others give their experts what they got
+    assert open_trace(path).meta.raw["router"]["weights_type"] == own
     if family != "deepseek_v3":
-        assert open_trace(path).meta.source["counts"]
+        assert open_trace(path).meta.source["counts"] and audited.weighed == rows
 
 
 @models
@@ -189,6 +199,30 @@ def test_a_biased_selection_keeps_its_logits_too(tmp_path: Path) -> None:
     np.testing.assert_allclose(scores[~masked], seen[~masked], rtol=1e-5, atol=1e-6)
     assert open_trace(path).meta.layer_ids == (1, 2)
     assert any("bias or groups" in note for note in open_trace(path).meta.source["notes"])
+
+
+@models
+@pytest.mark.parametrize("bonus", [None, 0.9])
+def test_a_layer_that_picks_by_a_table_masks_the_other_experts(bonus: float | None, tmp_path: Path) -> None:
+    """DeepSeek-V4's first layers: each token's experts are fixed, so no bonus may move them either."""
+    model = tiny("deepseek_v4")
+    path = tmp_path / "trace"
+    ids = prompt(9)
+    arena = None if bonus is None else Arena(20, bonus, protect=0)
+    with replay.record(model, path, arena=arena, prefill_scores=True) as recorder, torch.no_grad():
+        model(ids)
+    table = read(path, "selections").filter(pc.equal(read(path, "selections").column("layer"), 0))
+    expected = np.sort(recorder.blocks[0].router.tid2eid[ids[0]].numpy(), axis=1)
+    assert (np.sort(np.array(table.column("experts").to_pylist()), axis=1) == expected).all()
+    scores = read(path, "router_scores")
+    first = np.array(scores.filter(pc.equal(scores.column("layer"), 0)).column("scores").to_pylist())
+    assert (np.isfinite(first).sum(axis=1) == 3).all() and np.isfinite(
+        np.take_along_axis(first, expected, 1)
+    ).all()
+    trace = open_trace(path)
+    assert audit_router(trace).holds and differing(trace)[1] == 0
+    assert any("masked" in note and note.startswith("layer 0:") for note in trace.meta.source["notes"])
+    assert arena is None or check_fidelity(trace).holds
 
 
 @models

@@ -56,6 +56,30 @@ MAMBA = {
 }
 FULL = {"layer_types": ["full_attention"] * 3}
 
+HASHED = {
+    "num_experts_per_tok": 3,
+    "n_routed_experts": 8,
+    "head_dim": 16,
+    "qk_rope_head_dim": 8,
+    "q_lora_rank": 16,
+    "o_lora_rank": 8,
+    "o_groups": 2,
+    "num_key_value_heads": 1,
+    "moe_intermediate_size": 16,
+    "index_n_heads": 2,
+    "index_head_dim": 8,
+    "index_topk": 4,
+    "sliding_window": 16,
+    "num_hash_layers": 1,
+    "mlp_layer_types": ["hash_moe", "moe", "moe"],
+    "layer_types": [
+        "heavily_compressed_attention",
+        "heavily_compressed_attention",
+        "compressed_sparse_attention",
+    ],
+    "compress_rates": {"compressed_sparse_attention": 2, "heavily_compressed_attention": 4},
+}
+
 FAMILIES: dict[str, dict[str, Any]] = {
     "mixtral": LOCAL,
     "qwen2_moe": EIGHT | SMALL | SHARED,
@@ -65,6 +89,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "gpt_oss": LOCAL | FULL,
     "deepseek_v2": ROUTED | LATENT | {"topk_method": "greedy"},
     "deepseek_v3": ROUTED | LATENT | {"n_group": 2},
+    "deepseek_v4": HASHED,
     "granitemoe": LOCAL,
     "phimoe": LOCAL | {"num_experts_per_tok": 2},
     "llama4_text": LOCAL
@@ -112,6 +137,8 @@ def tiny(family: str, seed: int = 0, **more: Any) -> Any:
         for name, value in [*model.named_buffers(), *model.named_parameters()]:
             if "correction_bias" in name:
                 value.normal_(std=0.2)
+            elif "tid2eid" in name:  # each token's experts
+                value.copy_(torch.rand(value.shape[0], 8).argsort(dim=1)[:, : value.shape[1]])
     model.eval()
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = 0

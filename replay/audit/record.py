@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from replay.audit.again import Record
@@ -53,15 +52,6 @@ def router_settings(trace: Trace) -> tuple[dict[str, Any], str | None]:
     if boosted(said) and not trace.has("residents"):
         return said, "recorded with a resident bonus, and the trace has no table residents"
     return said, None
-
-
-def weight_precision(trace: Trace) -> float:
-    """One unit in the last place, relatively, of the type that weights are recorded in."""
-    table = trace.tables["selections"]
-    if "weights" not in table.columns:
-        return 0.0
-    item = pq.read_schema(table.path).field("weights").type.value_type
-    return 2.0 ** -{"halffloat": 10, "float": 23, "double": 23}[str(item)]
 
 
 def read_part(trace: Trace, chunk: Chunk, settings: dict[str, Any]) -> Part:

@@ -4,7 +4,10 @@ Choices where the semantics are silent
 --------------------------------------
 - A weight differs when it is farther from the recomputed one than 2e-7 of it and one unit in the last place of
   the type that it was recorded in (2^-23 for float32, 2^-10 for float16): healthy float32 engines are up to
-  2.8e-7 away.
+  2.8e-7 away. Where trace.json says that the model had it in a coarser type (``router.weights_type``), of that
+  one (2^-7 for bfloat16).
+- Where trace.json says that the model weighs its picks by another formula (``router.weights``), weights of dense
+  rows are held against that; where it names none that is known here, they are not compared, and a note says so.
 - A row with fewer than top_k picks (ranks dropped) agrees when its picks are among the recomputed ones and in
   their order; its weights are not compared, as the set that they were normalised over is not recorded.
 - Where ids differ, the order is not judged; weights are judged against the recorded ids.
@@ -22,12 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay.audit.again import IDS, ORDER, SHORT, TAIL, WEIGHED, WEIGHTS, Record, again
-from replay.audit.record import boosted, reach, read_part, router_settings, weight_precision
+from replay.audit.record import boosted, reach, read_part, router_settings
+from replay.audit.weighing import Weighing, compare_by, weighing, weight_precision
+from replay.recorder.weigh import Formula
 from replay.router import WEIGHT_FLOOR, shortlist_dense, shortlist_sparse
 from replay.trace import Trace
 
 WEIGHT_TOLERANCE = 2e-7
 FEW = 5
+NONE = np.empty(0, np.float32)
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,10 @@ class RouterAudit:
         Largest relative difference of a weight.
     tolerance : float
         Relative difference beyond which a weight differs.
+    formula : str or None
+        By what else than the rule of semantics 2 the trace says that weights are made.
+    weights_reason : str or None
+        Why recorded weights were not compared.
     first : list of Sample
         The first rows that differ, a few of each kind.
     """
@@ -89,6 +99,8 @@ class RouterAudit:
     r1_tail: int = 0
     worst_weight: float | None = None
     tolerance: float = WEIGHT_TOLERANCE
+    formula: str | None = None
+    weights_reason: str | None = None
     first: list[Sample] = field(default_factory=list)
 
     @property
@@ -119,19 +131,21 @@ def audit_router(trace: Trace) -> RouterAudit:
     if found.reason is not None:
         return found
     found.tolerance = WEIGHT_TOLERANCE + weight_precision(trace)
+    told = weighing(trace)
+    found.formula, found.weights_reason = None if told.formula is None else str(told.formula), told.reason
     tables = {"selections", "router_scores"} | ({"residents"} if boosted(found.settings) else set())
     for chunk in trace.chunks(tables, {"selections": ("weights",)}):
         if chunk.router_scores is not None and len(chunk.router_scores.window):
             part = read_part(trace, chunk, found.settings)
             found.without_residents += part.without_residents
             found.past += part.past
-            _add(trace, found, part.record, part.keys)
+            _add(trace, found, part.record, part.keys, told)
     if not found.rows:
         found.reason = "no row has router scores and, where a bonus needs them, residents"
     return found
 
 
-def _add(trace: Trace, found: RouterAudit, record: Record, keys: NDArray[np.int64]) -> None:
+def _add(trace: Trace, found: RouterAudit, record: Record, keys: NDArray[np.int64], told: Weighing) -> None:
     """Route a record's rows again and add up what differs."""
     settings, experts, top_k = found.settings, trace.meta.experts, trace.meta.top_k
     protect, bonus, rank1 = int(settings["protect"]), float(settings["bonus"]), float(settings["r1"])
@@ -142,10 +156,14 @@ def _add(trace: Trace, found: RouterAudit, record: Record, keys: NDArray[np.int6
     rows = len(keys)
     flags, worst = np.zeros(rows, np.uint8), np.empty(rows)
     made = np.full((rows, top_k), -1, np.int64)
+    seen = record if told == (None, None) else record._replace(weights=NONE)
     again(
-        record, short[0], short[1], short[2], experts, top_k, protect, bonus, rank1, found.tolerance, flags, worst,
+        seen, short[0], short[1], short[2], experts, top_k, protect, bonus, rank1, found.tolerance, flags, worst,
         made,
     )  # fmt: skip
+    if told.formula is not None:
+        more, worst = compare_by(told.formula, record, experts, top_k, found.tolerance)
+        flags |= more
     found.rows += rows
     for name, flag in (
         ("short", SHORT), ("ids", IDS), ("order", ORDER), ("weighed", WEIGHED), ("weights", WEIGHTS), ("r1_tail", TAIL),
@@ -156,10 +174,12 @@ def _add(trace: Trace, found: RouterAudit, record: Record, keys: NDArray[np.int6
     for what, flag in (("ids", IDS), ("order", ORDER), ("weights", WEIGHTS)):
         room = FEW - sum(each.what == what for each in found.first)
         for at in np.flatnonzero(flags & flag)[:room].tolist():
-            found.first.append(_sample(what, record, at, keys[at], made[at]))
+            found.first.append(_sample(what, record, at, keys[at], made[at], told))
 
 
-def _sample(what: str, record: Record, at: int, key: NDArray[np.int64], made: NDArray[np.int64]) -> Sample:
+def _sample(
+    what: str, record: Record, at: int, key: NDArray[np.int64], made: NDArray[np.int64], told: Weighing
+) -> Sample:
     """Lay one differing row out."""
     low, high = (int(record.pick_offsets[record.list[at] + i]) for i in (0, 1))
     recorded = record.picks[low:high].tolist()
@@ -170,12 +190,14 @@ def _sample(what: str, record: Record, at: int, key: NDArray[np.int64], made: ND
     known = bool(given) and not any(map(math.isnan, given)) and max(z.values()) > -math.inf
     window, row, layer = key.tolist()
     expected = [each for each in made.tolist() if each >= 0]
-    weights = (given, _weights(z, recorded)) if known else (None, None)
+    weights = (given, _weights(z, recorded, told.formula)) if known and told.reason is None else (None, None)
     return Sample(what, window, row, layer, recorded, expected, *weights)
 
 
-def _weights(z: dict[int, float], picks: list[int]) -> list[float]:
-    """Weights of picks by the rule: unboosted softmax, renormalised over them."""
+def _weights(z: dict[int, float], picks: list[int], formula: Formula | None) -> list[float]:
+    """Weights of picks by the rule: unboosted softmax, renormalised over them; or by another formula."""
+    if formula is not None:
+        return formula(np.array([[z[each] for each in sorted(z)]]), np.array([picks]))[0].tolist()
     best = max(z.values())
     total = math.fsum(math.exp(each - best) for each in z.values())
     chosen = [math.exp(z.get(each, -math.inf) - best) / total for each in picks]

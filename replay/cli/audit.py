@@ -69,9 +69,13 @@ def _router(router: "RouterAudit") -> list[str]:
             f"other weights {router.weights} of {router.weighed} (beyond {router.tolerance:.2g}; largest "
             f"difference {router.worst_weight or 0:.2g})"
             if router.weighed
-            else "no weights recorded"
+            else f"no weights {'recorded' if router.weights_reason is None else 'compared'}"
         ),
     ]
+    if router.formula is not None and router.weighed:
+        lines.append(f"           weights by the trace's own formula: {router.formula}")
+    if router.weights_reason is not None:
+        lines.append(f"           {router.weights_reason}")
     for count, text in (
         (router.without_residents, "rows without a resident snapshot: not audited"),
         (router.short, "rows with dropped ranks: picks compared as far as recorded"),

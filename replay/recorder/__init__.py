@@ -59,7 +59,8 @@ def record(
     prefill_scores : bool
         Whether prefill windows have router scores and candidates too; they are large.
     timing : bool
-        Whether layers are timed: pre_us up to the layer's picks, post_us from there to its end.
+        Whether layers are timed: pre_us up to the layer's picks, post_us from there to its end; the time that the
+        recorder itself takes between the two, to steer a closed loop above all, is in neither.
     bits_per_weight : float, optional
         Size of the experts as if stored so; by default what their parameters take.
     arena : Arena, optional

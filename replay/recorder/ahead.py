@@ -177,7 +177,9 @@ class Ahead:
         self.pairs = [
             (source, target)
             for source, target in zip(layers[:-distance], layers[distance:], strict=True)
-            if source.block.layer is not None and source.block.layer is not target.block.layer
+            if source.block.layer is not None
+            and source.block.layer is not target.block.layer
+            and not (target.reading is not None and target.reading.fixed)
         ]
         self.targets: list[int] = []
         self._groups: list[Together] | None = None

@@ -35,7 +35,7 @@ class Forward:
     residuals, originals : dict of torch.Tensor
         Residual stream after each decoder layer, by the id of its module, and before it was copied.
     start, asked, ended
-        Marks of the stopwatch.
+        Marks of the stopwatch; asked: two a layer, before and after its picks were taken and perhaps steered.
     """
 
     number: int
@@ -72,6 +72,8 @@ class Gather:
     ----------
     ahead : Ahead or None
         Candidates; None until the first pass is done.
+    fixed : list of int
+        Layers whose picks no scores explain.
     copies : bool or None
         Whether residual streams change after they were kept, so that they have to be copied; None: not known yet.
     """
@@ -87,6 +89,7 @@ class Gather:
         self.prefill_scores, self.distance = prefill_scores, distance
         self.emulation, self.watch, self.counts = emulation, watch, counts
         self.ahead: Ahead | None = None
+        self.fixed: list[int] = []
         self.copies: bool | None = None
 
     def window(self, now: Forward) -> Window | None:
@@ -137,6 +140,9 @@ class Gather:
         if any(each is not None for each in now.logits):
             own = zip(now.logits, now.scores, strict=True)
             logits = _rows_first([torch.as_tensor(b) if a is None else a for a, b in own], np.float32, keep)
+        if self.fixed and not isinstance(now.scores[0], np.ndarray):
+            logits = scores.copy() if logits is None else logits
+            scores[:, self.fixed] = masked(scores[:, self.fixed], picks[:, self.fixed])
         wanted = not now.prefill or self.prefill_scores
         events = [each for each in now.events if each is not None] or None
         if self.emulation is not None and events is None:
@@ -173,7 +179,8 @@ class Gather:
             return None
         begun = [now.start, *now.ended[:-1]]
         between = self.watch.between_us
-        pairs = [(between(a, b), between(b, c)) for a, b, c in zip(begun, now.asked, now.ended, strict=True)]
+        marks = zip(begun, now.asked, now.ended, strict=True)
+        pairs = [(between(a, before), between(after, b)) for a, (before, after), b in marks]
         return np.array(pairs, np.float32)
 
 
@@ -186,6 +193,28 @@ def _rows_first(layers: list[Any], dtype: Any, keep: NDArray[np.bool_] | None) -
         layers = [each.to(layers[0].device) for each in layers]
     stacked = torch.stack(layers, dim=1).to(kind).cpu().numpy()
     return stacked if keep is None else stacked[keep]
+
+
+def masked(scores: NDArray[Any], picks: NDArray[np.int64]) -> NDArray[Any]:
+    """Give scores [.., E] with every expert but the picks [.., k] masked.
+
+    Parameters
+    ----------
+    scores : float[.., E]
+    picks : int64[.., k]
+
+    Returns
+    -------
+    float[.., E]
+
+    Examples
+    --------
+    >>> masked(np.array([0.5, 1.0, 2.0]), np.array([1, 0])).tolist()
+    [0.5, 1.0, -inf]
+    """
+    kept = np.full_like(scores, -np.inf)
+    np.put_along_axis(kept, picks, np.take_along_axis(scores, picks, axis=-1), axis=-1)
+    return kept
 
 
 def unpadded(mask: Any, batch: int, tokens: int) -> NDArray[np.bool_] | None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from replay.errors import InputError
 from replay.recorder.arena import Emulation, Event
+from replay.recorder.forward import masked
 from replay.recorder.layer import Layer
 from replay.recorder.rows import halved
 from replay.recorder.weigh import Formula, learn_of
@@ -74,6 +75,10 @@ class Loop:
         wide = half.astype(np.float32)
         logits = layer.logits().float().cpu().numpy() if layer.reading.chosen else None
         formula = self._formula(layer, picks, weights)
+        if layer.reading.fixed:  # steering can change nothing here
+            logits = wide if logits is None else logits
+            half = masked(half, picks.cpu().numpy())
+            wide = half.astype(np.float32)
         routed = self.emulation.route(layer.index, wide, picks.shape[1])
         if (routed < 0).any():
             raise InputError(

@@ -45,7 +45,7 @@ def model_section(model: Any, name: str | None, blocks: Sequence[Block], top_k: 
     return section
 
 
-def router_section(arena: Arena | None, weighed: set[str]) -> dict[str, Any]:
+def router_section(arena: Arena | None, weighed: set[str], kinds: set[str]) -> dict[str, Any]:
     """Make ``router``.
 
     Parameters
@@ -54,17 +54,22 @@ def router_section(arena: Arena | None, weighed: set[str]) -> dict[str, Any]:
         Its bonus, where it steers; else there was none.
     weighed : set of str
         Formulas of the layers' weights.
+    kinds : set of str
+        Types that the layers' weights have in the model.
 
     Returns
     -------
     dict
-        ``weights`` says how the model weighs its picks: ``softmax over the chosen`` is the rule of semantics 2.
+        ``weights`` says how the model weighs its picks: ``softmax over the chosen`` is the rule of semantics 2;
+        ``weights_type`` in which type, as a column cannot hold them as bfloat16.
     """
     section: dict[str, Any] = {"protect": 0, "bonus": 0.0, "r1_bonus": 0.0, "draft_moce": False}
     if arena is not None and arena.steers:
         section |= {"protect": arena.protect, "bonus": arena.bonus, "r1_bonus": arena.r1}
     if weighed:
-        section["weights"] = weighed.copy().pop() if len(weighed) == 1 else "not one formula in all layers"
+        section["weights"] = next(iter(weighed)) if len(weighed) == 1 else "not one formula in all layers"
+    if len(kinds) == 1:
+        section["weights_type"] = next(iter(kinds))
     return section
 
 

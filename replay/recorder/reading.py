@@ -62,6 +62,9 @@ class Reading:
         Whether the recorded scores are those that ``topk`` saw, as the logits do not say what is picked.
     in_router : bool
         Whether that ``topk`` runs inside the router.
+    fixed : bool
+        Whether no scores say what is picked, as where a table gives each token its experts: the others are recorded
+        as masked.
     notes : tuple of str
     """
 
@@ -74,6 +77,7 @@ class Reading:
     wide: bool
     chosen: bool
     in_router: bool
+    fixed: bool
     notes: tuple[str, ...]
 
     @property
@@ -141,7 +145,15 @@ def decide(block: Block, seen: Seen) -> Reading:
             "what is picked; the column logits holds the logits"
         )
     in_router = choice is not None and choice.in_router
-    return Reading(where, pick_at, weight_at, source, logit_at, linear, wide, chosen, in_router, tuple(notes))
+    fixed = choice is None and not _explained(picks, logits)
+    if fixed:
+        notes.append(
+            "no scores say what is picked (a table by token, perhaps): scores of router_scores are the logits of the "
+            "picks, every other expert masked (-inf); the column logits holds the logits; no candidates"
+        )
+    return Reading(
+        where, pick_at, weight_at, source, logit_at, linear, wide, chosen, in_router, fixed, tuple(notes)
+    )
 
 
 def _is_ids(tensor: Any) -> bool:
@@ -248,6 +260,16 @@ def _says(choice: Choice, logits: Any) -> bool:
     falls = (ranked[:, 1:] <= ranked[:, :-1]).all()
     masked = (ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] <= 0) & (logits[:, 1:] != logits[:, :-1])
     return bool(falls) and not bool(masked.any())
+
+
+def _explained(picks: Any, logits: Any) -> bool:
+    """Whether picks are the best of their row, but for ties of low precision, in nearly every row."""
+    logits = logits.float()
+    picks = picks.to(logits.device).long()
+    lowest = logits.gather(-1, picks).amin(-1)
+    rest = logits.scatter(-1, picks, -float("inf")).amax(-1)
+    slack = 2.0**-6 * rest.abs().clamp(min=1.0)
+    return bool((lowest >= rest - slack).float().mean() > 0.9)
 
 
 def _biased(block: Block) -> bool:

@@ -116,6 +116,7 @@ class Recorder:
         self._flushed = time.monotonic()
         self._top_k = 0
         self._weighed: set[str] = set()
+        self._weight_types: set[str] = set()
 
     def session(self, domain: str | None = None) -> AbstractContextManager[None]:
         """Put the block's passes in one new session; see :meth:`Sessions.session`."""
@@ -215,6 +216,7 @@ class Recorder:
             layer.index = 1 + max(each.index for each in self._layers)
         i = layer.index
         instead = None
+        before = self._watch.mark() if now.asked else None
         if self._loop is not None:
             picks, weights, scores, now.events[i] = self._loop.steer(
                 layer, now.number, picks, weights, scores, now.keep
@@ -222,10 +224,10 @@ class Recorder:
             instead = picks, weights
         now.picks[i], now.weights[i] = picks, weights
         now.scores[i] = scores if self._loop is not None else scores.clone()
-        if layer.reading is not None and layer.reading.chosen:
+        if layer.reading is not None and (layer.reading.chosen or layer.reading.fixed):
             now.logits[i] = layer.logits().clone()
         if now.asked:
-            now.asked[i] = self._watch.mark()
+            now.asked[i] = before, self._watch.mark()
         return instead
 
     def _end(self, layer: Layer) -> None:
@@ -268,6 +270,7 @@ class Recorder:
         """After the first pass: the layers' order, and what the passes to come can leave out."""
         self._layers.sort(key=lambda layer: layer.index)
         self.blocks = [layer.block for layer in self._layers]
+        self._gather.fixed = [layer.index for layer in self._layers if layer.reading and layer.reading.fixed]
         if self._loop is not None:
             found: list[Formula | None] = [self._loop.formulas[layer.index] for layer in self._layers]
         elif all(each is not None for each in now.weights):
@@ -276,8 +279,11 @@ class Recorder:
         else:
             found = []
         for layer, formula in zip(self._layers, found, strict=False):
-            of = ", of the column logits" if layer.reading and layer.reading.chosen else ""
+            reading = layer.reading
+            of = ", of the column logits" if reading and (reading.chosen or reading.fixed) else ""
             self._weighed.add("unknown" if formula is None else f"{formula}{of}")
+            kind = "float32" if self._loop is not None else str(now.weights[layer.index].dtype)
+            self._weight_types.add(kind.removeprefix("torch."))
         if self._loop is None and not self.options.timing:
             for layer in self._layers:
                 layer.learn()
@@ -363,7 +369,7 @@ class Recorder:
             "rows whose picks the scores do not explain": ranking.unexplained,
         }
         return meta | {
-            "router": provenance.router_section(options.arena, self._weighed),
+            "router": provenance.router_section(options.arena, self._weighed, self._weight_types),
             "policy": provenance.policy_section(options.arena),
             "engine": provenance.engine_section(self.model),
             "source": provenance.source_section(options.licence, [*options.notes, *self._notes()], counts),

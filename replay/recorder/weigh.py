@@ -66,7 +66,23 @@ class Formula:
     scale: float
 
     def __str__(self) -> str:
-        return self.name if self.scale == 1 else f"{self.name} times {self.scale:g}"
+        return self.name if self.scale == 1 else f"{self.name} times {self.scale!r}"
+
+    @classmethod
+    def told(cls, text: str) -> Formula | None:
+        """Read a formula as ``str`` writes it; None where it is none that is known.
+
+        Examples
+        --------
+        >>> Formula.told("sigmoid over their sum times 2.5")
+        Formula(name='sigmoid over their sum', scale=2.5)
+        """
+        name, _, factor = text.partition(" times ")
+        try:
+            scale = float(factor) if factor else 1.0
+        except ValueError:
+            return None
+        return cls(name, scale) if name in FORMULAS and np.isfinite(scale) and scale > 0 else None
 
     def __call__(self, scores: NDArray[np.floating], picks: NDArray[np.int64]) -> NDArray[np.float64]:
         """Weigh ``picks`` [n, k] by their rows of logits [n, E]."""
@@ -106,10 +122,14 @@ def learn(
             ratio = np.asarray(given, np.float64) / formula(scores, picks)
         middle = float(np.median(ratio))
         if np.isfinite(ratio).all() and middle > 0 and np.ptp(ratio) <= tolerance * middle:
-            near = round(middle, 3)
-            scale = near if abs(near - middle) <= tolerance * middle else middle
-            found.append(Formula(name, scale))
+            found.append(Formula(name, _short(middle, tolerance / 4 * middle)))
     return min(found, key=lambda each: abs(np.log(each.scale)), default=None)
+
+
+def _short(value: float, slack: float) -> float:
+    """The number of fewest decimals, three at most, that is near enough to a value; else the value."""
+    near = (round(value, digits) for digits in range(4))
+    return next((each for each in near if abs(each - value) <= slack), value)
 
 
 def learn_of(logits: Any, picks: Any, weights: Any) -> Formula | None:

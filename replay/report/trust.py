@@ -47,6 +47,7 @@ _CLOCK_NAMES = (
     ("pre_us", "{} us before an event asks"),
     ("post_us", "{} us after"),
 )
+_OWN = {"pre_us": "the recorded time before an event asks", "post_us": "the recorded time after"}
 
 
 def routes_text(subject: Subject) -> list[str]:
@@ -91,7 +92,12 @@ def clock_text(subject: Subject) -> str:
     clock: dict[str, Any] | None = subject.run.info.get("clock")
     if not subject.timed or clock is None:
         return NO_CLOCK
-    parts = [text.format(f"{clock[name]:g}") for name, text in _CLOCK_NAMES if name in clock]
+    own = subject.run.info.get("clock_from_timing") or []
+    parts = [
+        _OWN[name] if name in own else text.format(f"{clock[name]:g}")
+        for name, text in _CLOCK_NAMES
+        if name in clock
+    ]
     return f"Times are those of a modelled disk: {', '.join(parts)}."
 
 
