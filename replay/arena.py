@@ -55,9 +55,10 @@ TALLY = 27  # address of the window's counters by layer, TALLY_WORDS each
 LOGGED = 28  # rows of the event log
 SOLE_PART = 29  # address of the only part; -1: several
 EQUAL_BYTES = 30  # bytes of every expert; -1: they differ
-TRACKED = 31  # 1: USED_AT is kept, for prompt-hot
+TRACKED = 31  # 1: USED_AT and HELD are kept, for prompt-hot and for guesses that spare what is used more
 TOKEN = 32  # experts that one token wants of a part: layers x top_k, or top_k in a layer's arena
 DECODED = 33  # decode windows begun
+GUESS_TAIL = 35  # 1: a claimed guess of a decode window enters at the tail of its part's list
 PAST = 34  # address of what a read-ahead policy remembers of past events
 EVENT_TIMES, WINDOW_TIMES = 40, 41  # look-ahead policies: times of an event, and of a window
 EQUAL_TIMES = 42  # look-ahead policies: times that are one moment, in which nothing comes before another
@@ -91,6 +92,7 @@ HOT = 9
 GENERATION = 10  # event at which it went to limbo
 WANTED = 11  # event that wants this speculative slot
 B, C, D = 12, 13, 14
+HELD = 15  # claims since it was loaded; kept only where TRACKED
 SLOT = 16
 
 FREE, RESIDENT, SPECULATION, LIMBO = 0, 1, 2, 3
@@ -108,6 +110,9 @@ KEY_SIZE, KEY_SHIFT = 16, 4
 
 DECLINED = -2
 """What a policy's ``victim`` returns where it would rather not keep the expert that is missed."""
+
+BEATEN = np.int64(1) << 40
+"""``HOTNOW`` from here on: only residents with ``HELD`` below ``HOTNOW - BEATEN`` are eligible (``spare``)."""
 
 FAR = np.int64(1) << 62
 """Next use of an expert that no later event wants."""
@@ -355,10 +360,13 @@ def number_of(m, key):
 
 @inline
 def eligible(m, s):
-    """Whether a resident slot may be a victim now: not pinned, not avoided, not hot (semantics 4)."""
+    """Whether a resident slot may be a victim now: not pinned, not avoided, not hot, beaten by the guess."""
     if m[s + PIN] == m[NOW] or m[s + LAYER] == m[AVOID]:
         return False
-    return m[HOTNOW] < 0 or m[s + HOT] != m[HOTNOW]
+    hot = m[HOTNOW]
+    if hot < 0:
+        return True
+    return m[s + HELD] < hot - BEATEN if hot >= BEATEN else m[s + HOT] != hot
 
 
 @inline

@@ -16,6 +16,7 @@ from replay import gate
 from replay.arena import (
     EQUAL_TIMES,
     EVENT_TIMES,
+    GUESS_TAIL,
     KEY_SIZE,
     KEYS,
     LATER,
@@ -118,6 +119,8 @@ def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Rout
     elif policy.spec.read_ahead.name in _MODES:
         s[fr.READ_AHEAD] = _MODES[policy.spec.read_ahead.name]
     s[fr.TOUCH] = policy.touch
+    s[fr.SPARES] = policy.acting.get("spare") is not None
+    s[fr.COUNTS_USES] = s[fr.SPARES] or cap is not None
     s[fr.ROUTES] = {"recorded": fr.RECORDED, "predicted": fr.PREDICTED}.get(routes.kind, fr.REROUTED)
     s[fr.CACHE_PRIOR] = routes.kind == "cacheprior"
     s[fr.ROUTE_PROTECT] = routes.protect if s[fr.CACHE_PRIOR] else policy.router.p
@@ -131,6 +134,7 @@ def _rates(policy: Resolved, routes: Routes, layers: int) -> NDArray[np.float64]
         rates[fr.BONUS], rates[fr.RANK1] = policy.ranking.b, policy.ranking.r1
     rates[fr.ROUTE_BONUS], rates[fr.ROUTE_RANK1] = policy.router.b, policy.router.r1
     rates[fr.PRIOR] = routes.prior
+    rates[fr.SPARE_FACTOR], rates[fr.SPARE_USES] = policy.acting.get("spare") or (0.0, 0.0)
     rates[fr.SPREAD :] = -1.0
     return rates
 
@@ -211,7 +215,9 @@ class Lane:
         if hasattr(ahead, "setup"):
             ahead.setup(self.memory, shape, taught)
         self.maps = _maps(shape, policy)
-        self.memory[TRACKED] = semantics.prompt_hot is not None
+        spares = policy.acting.get("spare") is not None
+        self.memory[TRACKED] = spares or semantics.prompt_hot is not None
+        self.memory[GUESS_TAIL] = policy.acting.get("guess") == "tail"
         self.steps.setup(self.memory, options)
         self.settings = _settings(shape, policy, semantics, routes)
         self.looks_ahead = declaration(evict.name).looks_ahead

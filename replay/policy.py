@@ -114,6 +114,8 @@ class Policy:
     looks_ahead : str
         What it reads of the future, which only recorded routes have: ``""`` nothing, ``"next"`` the next use,
         ``"later"`` the uses after it too.
+    tail : bool
+        Whether an eviction policy is one list with the victim at its tail, so that ``guess=tail`` means something.
     ranked : bool
         Whether a gate reads candidate scores, so that it needs a read-ahead policy that ranks them.
     full : str
@@ -135,6 +137,7 @@ class Policy:
     full: str = "candidates"
     declines: bool = False
     ranked: bool = False
+    tail: bool = False
 
     def __post_init__(self) -> None:
         if sum(each.main for each in self.options.values()) > 1:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from replay import evict, predict
 from replay.errors import InputError
 from replay.policy import Option, Policy, Value, Values, show_value
-from replay.predict.ranking import Ranking
+from replay.predict.ranking import ACTING, Ranking
 from replay.spec import ROUTER, Part, PolicySpec, declaration, parse
 
 _PREFETCH_FIELDS = {"k": "k", "p": "protect", "b": "bonus", "r1": "r1", "touch": "touch"}
@@ -68,7 +68,13 @@ class Resolved:
     @property
     def touch(self) -> bool:
         """Whether a guess that is already resident counts as recently used."""
-        return bool(self.values[self.spec.read_ahead.name].get("touch", False))
+        return bool(self.acting.get("touch", False))
+
+    @property
+    def acting(self) -> Values:
+        """How its guesses act on the arena: ``touch``, ``guess``, ``spare``; empty without read-ahead."""
+        values = self.values[self.spec.read_ahead.name]
+        return {name: values[name] for name in ACTING if name in values}
 
     def describe(self) -> str:
         """Say each part's options, their values and where they came from, in one line."""
@@ -183,20 +189,22 @@ def identity(resolved: Resolved, routes: str = "recorded", top_k: int = 0) -> tu
     spec = resolved.spec
     boosts = None if resolved.ranking is None else resolved.ranking.boosts
     read_ahead: tuple[Any, ...]
+    acting = tuple(None if value == "head" else value for value in resolved.acting.values())
     if routes == "predicted" and resolved.ranking is not None:
         wide = resolved.ranking.widened(top_k).boosts[:top_k]
-        read_ahead = ("predicted", min(resolved.ranking.k, top_k), wide, resolved.touch)
+        read_ahead = ("predicted", min(resolved.ranking.k, top_k), wide, acting)
     elif boosts == () or spec.read_ahead.name == "none":
         read_ahead = ("none",)
     elif boosts is not None and spec.gates:
         assert resolved.ranking is not None
         rank = resolved.ranking
         wide = rank.widened(top_k).boosts if top_k else (rank.p, rank.b, rank.r1)
-        read_ahead = ("ranked", rank.k, wide, resolved.touch)
+        read_ahead = ("ranked", rank.k, wide, acting)
     elif boosts is not None:
-        read_ahead = ("ranked", boosts, resolved.touch)
+        read_ahead = ("ranked", boosts, acting)
     else:
-        read_ahead = (spec.read_ahead.name, *resolved.values[spec.read_ahead.name].items())
+        own = resolved.values[spec.read_ahead.name]
+        read_ahead = (spec.read_ahead.name, *(each for each in own.items() if each[0] not in ACTING), acting)
     others = [*spec.gates, spec.evict, *spec.retention]
     rest = frozenset((each.name, *resolved.values[each.name].items()) for each in others)
     return read_ahead, rest, resolved.router if routes == "rerouted" else None

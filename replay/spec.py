@@ -157,7 +157,7 @@ def parse(text: str) -> PolicySpec:
     (Part(name='unpert1', options={'k': 4}), Part(name='decode2q', options={'head': True}))
     >>> parse("unpert0:p=2")
     Traceback (most recent call last):
-    replay.errors.InputError: policy 'unpert0:p=2': unpert0 has no option 'p'; known: k, b, touch
+    replay.errors.InputError: policy 'unpert0:p=2': unpert0 has no option 'p'; known: k, b, touch, guess, spare
     """
     text = text.strip()
     try:
@@ -177,6 +177,7 @@ def _assemble(text: str, parts: list[tuple[Policy, Part]]) -> PolicySpec:
             raise InputError(f"{same[0].name} and {part.name} are both {policy.kind}; give one")
         same.append(part)
     _check_gates(by_kind)
+    _check_guess(by_kind)
     return PolicySpec(
         text,
         read_ahead=by_kind.get("read-ahead", [Part("none")])[0],
@@ -185,6 +186,17 @@ def _assemble(text: str, parts: list[tuple[Policy, Part]]) -> PolicySpec:
         router=by_kind.get("router", [None])[0],
         retention=(*by_kind.get("retention", []), *by_kind.get("joint retention", [])),
     )
+
+
+def _check_guess(by_kind: dict[str, list[Part]]) -> None:
+    """Refuse ``guess=tail`` where the eviction policy has no tail."""
+    evicting = by_kind.get("evict", [Part("lru")])[0].name
+    for each in by_kind.get("read-ahead", ()):
+        if each.options.get("guess") == "tail" and not declaration(evicting).tail:
+            known = ", ".join(name for name in evict.POLICIES if declaration(name).tail)
+            raise InputError(
+                f"{each.name}: guess=tail: {evicting} has no tail to enter at; use it with {known}"
+            )
 
 
 def _check_gates(by_kind: dict[str, list[Part]]) -> None:

@@ -95,6 +95,11 @@ def _read(text: str) -> dict[str, str]:
     return given
 
 
+def _acts(resolved: Resolved) -> bool:
+    """Whether guesses act on the arena in a way that the engine has no switch for."""
+    return any(value not in (None, False, "head") for value in resolved.acting.values())
+
+
 def switches_of(resolved: Resolved) -> dict[str, str] | None:
     """Give the switches with which the engine runs a policy.
 
@@ -121,7 +126,7 @@ def switches_of(resolved: Resolved) -> dict[str, str] | None:
     """
     spec = resolved.spec
     options = {name: value for name, value in spec.evict.options.items() if value not in (None, False)}
-    if spec.gates or spec.router or spec.retention or options or resolved.touch:
+    if spec.gates or spec.router or spec.retention or options or _acts(resolved):
         return None
     if spec.evict.name not in ("lru", "decode2q"):
         return None

@@ -244,7 +244,8 @@ def test_policies_lists_every_one(cli: Cli) -> None:
     assert (code, err) == (0, "")
     assert [row["policy"] for row in rows] == list(names())
     by_name = {row["policy"]: row for row in rows}
-    assert by_name["route"]["options"] == {"k": 6, "p": 3, "b": 0.85, "r1": 0.0, "touch": False}
+    options = {"k": 6, "p": 3, "b": 0.85, "r1": 0.0, "touch": False, "guess": None, "spare": None}
+    assert by_name["route"]["options"] == options
     assert by_name["unpert1"]["needs"] == {"C": "candidate scores"}
     assert by_name["oracle"]["switches"] is None
     table = cli("policies").out

@@ -85,6 +85,8 @@ def spec_text(case: Case) -> str:
     options = [f"{n}={getattr(s, n)}" for n in ("k", "p", "b", "r1") if getattr(s, n) is not None]
     options += [f"{n}={v}" for n, v in s.prefetch_options.items()]
     options += ["touch=1"] if s.touch else []
+    options += [f"guess={s.guess}"] if s.guess else []
+    options += [f"spare={show_value(s.spare)}"] if s.spare else []
     evict = [f"{k}={show_value(v)}" for k, v in s.evict_options.items()]
     text = s.prefetch + (":" + ",".join(options) if options else "")
     router = [

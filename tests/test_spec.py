@@ -89,8 +89,8 @@ def test_retention_parts_join() -> None:
         ("unpert1:3,k=2", "unpert1 has the option 'k' twice"),
         ("unpert1:", "empty option"),
         ("unpert1:k=1,", "empty option"),
-        ("unpert1:p=3", "unpert1 has no option 'p'; known: k, touch"),
-        ("unpert0:p=2", "unpert0 has no option 'p'; known: k, b, touch"),
+        ("unpert1:p=3", "unpert1 has no option 'p'; known: k, touch, guess, spare"),
+        ("unpert0:p=2", "unpert0 has no option 'p'; known: k, b, touch, guess, spare"),
         ("unpert0:r1=0", "unpert0 has no option 'r1'"),
         ("oracle:k=6", "oracle has no option 'k'; known: touch"),
         ("none:touch=1", "none has no option 'touch'; none is known"),
@@ -237,6 +237,8 @@ def test_the_spec_goes_before_the_trace_and_prefetch_before_router() -> None:
         "b": "router",
         "r1": "router",
         "touch": "default",
+        "guess": "default",
+        "spare": "default",
     }
     assert got.describe() == (
         "route k=8 (spec) p=1 (policy.prefetch) b=0.5 (router) r1=0.3 (router) touch=0 (default); lru"
@@ -249,7 +251,15 @@ def test_a_recorded_zero_counts_and_a_null_does_not() -> None:
         {"name": "none", "k": None, "bonus": 0, "protect": 0}, protect=3, bonus=0.85, r1_bonus=0.0
     )
     got = solved("route", trace)
-    assert got.values["route"] == {"k": 6, "p": 0, "b": 0.0, "r1": 0.0, "touch": False}
+    assert got.values["route"] == {
+        "k": 6,
+        "p": 0,
+        "b": 0.0,
+        "r1": 0.0,
+        "touch": False,
+        "guess": None,
+        "spare": None,
+    }
     assert got.ranking == Ranking(6)  # b = 0: raw
     assert solved("unpert0", recorded(bonus=0.0)).ranking == Ranking(6, 3, 0.0)
     assert solved("unpert1", recorded({"k": 0})).ranking == Ranking(0)

@@ -258,9 +258,9 @@ def look(m, wants, low, high, base, got):
 
 
 @inline
-def begin(m, base, wants, low, high, next_use, later, look_ahead, stream):
-    """Tell look-ahead policies the next uses, count uses for ``stream``."""
-    if stream != fr.STREAM_OFF:
+def begin(m, base, wants, low, high, next_use, later, look_ahead, counts_uses):
+    """Tell look-ahead policies the next uses, count uses for ``stream`` and ``spare``."""
+    if counts_uses:
         for i in range(low, high):
             m[m[ar.USES] + base + wants[i]] += 1
     if look_ahead:
@@ -292,7 +292,7 @@ def event(m, w, layer, settings, rates, events, router, work, out, enter, claim,
         occurrences = recorded_occurrences(w, layer, settings[fr.LAYERS], events, work)
     next_use, later = events.next_use, events.later
     look_ahead = settings[fr.LOOK_AHEAD] and not sequential
-    begin(m, base, wants, low, high, next_use, later, look_ahead, settings[fr.STREAM])
+    begin(m, base, wants, low, high, next_use, later, look_ahead, settings[fr.COUNTS_USES])
     if settings[fr.READ_AHEAD] >= fr.PREVIOUS and not events.prefill[w]:
         learn(m, layer, wants, low, high, settings, work)
     order, lookups, at = work.order, high - low, np.int64(0)

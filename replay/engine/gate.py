@@ -9,7 +9,7 @@ import replay.arena as ar
 import replay.engine.frame as fr
 import replay.nominal as no
 from replay.arena import bytes_of
-from replay.engine.move import issue, note_use
+from replay.engine.move import beats, issue, note_touch
 from replay.jit import called, inline
 
 
@@ -102,7 +102,7 @@ def note(layer, e, flag, experts, gating):
 
 
 @called
-def walk(m, rows, w, layer, count, settings, work, gating, plan, ask, victim, touch):
+def walk(m, rows, w, layer, count, settings, rates, work, gating, plan, ask, victim, touch):
     """Walk a merged list as without gates, but issue only what every gate admits."""
     experts, ranked = settings[fr.EXPERTS], settings[fr.READ_AHEAD] == fr.RANKED
     words = gating.words
@@ -120,15 +120,18 @@ def walk(m, rows, w, layer, count, settings, work, gating, plan, ask, victim, to
         if s >= 0:
             note(layer, e, 0, experts, gating)
             if settings[fr.TOUCH] and m[s + ar.STATE] == ar.RESIDENT and touch(m, m[s + ar.OF_PART], s):
-                note_use(m, s)
+                note_touch(m, s)
             continue
         introduce(m, layer, e, i, ranked, experts, gating)
         if not ask(ad.CANDIDATE, 0, 0, words, gating.reals):
             note(layer, e, ad.ASKED, experts, gating)
             continue
         note(layer, e, ad.ASKED | ad.ADMITTED, experts, gating)
+        if settings[fr.SPARES]:
+            beats(m, number, rates)
         if issue(m, rows, number, layer, victim):
             ask(ad.ISSUED, 0, 0, words, gating.reals)
+        m[ar.HOTNOW] = -1
 
 
 @called

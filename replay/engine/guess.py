@@ -8,7 +8,7 @@ import replay.arena as ar
 import replay.engine.frame as fr
 from replay.arena import sort_words
 from replay.engine.gate import describe, walk
-from replay.engine.move import issue, note_use
+from replay.engine.move import beats, issue, note_touch
 from replay.jit import apart, called, inline
 from replay.predict import previous, stmoe
 from replay.router import pick
@@ -147,16 +147,19 @@ def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch, 
             describe(m, w, g, events, guesses, settings, rates, work, gating)
     spare(m, layer, count, settings[fr.SCOPE], experts, work)
     if settings[fr.GATES]:
-        walk(m, rows, w, layer, count, settings, work, gating, plan, ask, victim, touch)
+        walk(m, rows, w, layer, count, settings, rates, work, gating, plan, ask, victim, touch)
         m[ar.AVOID] = -1
         return
     for i in range(count):
         number = layer * experts + work.merged[i]
         s = m[m[ar.SLOT_OF] + number]
         if s < 0:
+            if settings[fr.SPARES]:
+                beats(m, number, rates)
             issue(m, rows, number, layer, victim)
+            m[ar.HOTNOW] = -1
         elif settings[fr.TOUCH] and m[s + ar.STATE] == ar.RESIDENT and touch(m, m[s + ar.OF_PART], s):
-            note_use(m, s)
+            note_touch(m, s)
     m[ar.AVOID] = -1
 
 

@@ -39,7 +39,7 @@ def find_victim(m, p, key, victim):
     """Evict a victim of a part; hot experts only when nothing else is (semantics 4). -1: none; or ``DECLINED``."""
     s = victim(m, p, key)
     hot = m[ar.HOTNOW]
-    if s == -1 and hot >= 0:
+    if s == -1 and hot >= 0 and hot < ar.BEATEN:
         m[ar.HOTNOW] = -1
         s = victim(m, p, key)
         m[ar.HOTNOW] = hot
@@ -63,11 +63,21 @@ def place(m, p, s, key, layer, state):
         m[p + ar.USED] += bytes_of(m, key)
     if m[ar.TRACKED]:
         m[s + ar.HOT] = 0
+        m[s + ar.HELD] = 0
 
 
 @inline
 def note_use(m, s):
-    """Stamp a slot as used now, where prompt-hot needs to know."""
+    """Stamp a slot as used now and count the claim, where somebody needs to know."""
+    if m[ar.TRACKED]:
+        m[ar.TICK] += 1
+        m[s + ar.USED_AT] = m[ar.TICK]
+        m[s + ar.HELD] += m[ar.OWN]
+
+
+@inline
+def note_touch(m, s):
+    """Stamp a slot as used now; a guess is no claim."""
     if m[ar.TRACKED]:
         m[ar.TICK] += 1
         m[s + ar.USED_AT] = m[ar.TICK]
@@ -165,6 +175,9 @@ def first_use(m, rows, s, layer, enter):
     p, key = m[s + ar.OF_PART], m[s + ar.KEY]
     leave_speculation(m, p, s)
     publish(m, p, s, enter)
+    if m[ar.GUESS_TAIL] and not m[ar.PREFILL]:
+        unlink(m, s)
+        link_tail(m, p, s)
     count(m, layer, fr.PREFETCH_HITS, 1)
     count(m, layer, fr.CLAIMED_BYTES, bytes_of(m, key))
     log(m, rows, op.OP_CLAIM, number_of(m, key))
@@ -195,6 +208,23 @@ def room_for_guess(m, p, key, victim):
         if s < 0 or fits:
             return s
         give_free(m, p, s)
+
+
+@called
+def beats(m, number, rates):
+    """Let a guess evict only what it beats: ``factor * uses + number`` of uses must not exceed its own."""
+    mine = m[m[ar.USES] + number]
+    factor, more = rates[fr.SPARE_FACTOR], rates[fr.SPARE_USES]
+    limit = np.int64(-1)
+    if more <= mine:
+        limit = np.int64(1) << 38
+        if factor > 0.0:
+            limit = np.int64(min((mine - more) / factor, 2.0**38))
+            while factor * (limit + 1) + more <= mine and limit < 1 << 38:
+                limit += 1
+            while limit >= 0 and factor * limit + more > mine:
+                limit -= 1
+    m[ar.HOTNOW] = ar.BEATEN + limit + 1
 
 
 @called

@@ -45,6 +45,7 @@ POLICY = Policy(
     needs="S",
     source="Strata",
     environment="STRATA_METAL_DECODE_2Q=1",
+    tail=True,
 )
 
 REUSE = A

@@ -13,6 +13,7 @@ POLICY = Policy(
     summary="first in, first out",
     needs="S",
     source="textbook; libcachesim's FIFO",
+    tail=True,
 )
 
 

@@ -14,6 +14,7 @@ POLICY = Policy(
     needs="S",
     source="textbook; Strata's default",
     environment="",
+    tail=True,
 )
 
 

@@ -30,7 +30,7 @@ POLICY = Policy(
     kind="gate",
     summary="bytes of read-ahead a window; a share of bandwidth kept for urgent reads",
     needs="S",
-    source="seed audit",
+    source="no paper: read-ahead within a byte budget",
     options={
         "bytes": Option("bytes", None, main=True, low=0),
         "reserve": Option("share", None, low=0.0, high=0.999),

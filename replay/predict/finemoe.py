@@ -25,7 +25,7 @@ store takes 8 bytes a probability (200 MB at 48 layers of 512).
 """
 
 from replay.policy import Option, Policy
-from replay.predict.ranking import TOUCH
+from replay.predict.ranking import ACTING
 
 POLICY = Policy(
     name="finemoe",
@@ -36,7 +36,7 @@ POLICY = Policy(
     options={
         "d": Option("int", 6, main=True, low=1, high=1_000_000),
         "store": Option("int", 1000, low=1, high=1_000_000),
-        "touch": TOUCH,
+        **ACTING,
     },
     tables=("router_scores",),
     full="router_scores",

@@ -1,7 +1,7 @@
 """``oracle``: the event's true union, ascending id: what a perfect predictor would ask for (semantics 3)."""
 
 from replay.policy import Policy
-from replay.predict.ranking import TOUCH
+from replay.predict.ranking import ACTING
 
 POLICY = Policy(
     name="oracle",
@@ -9,6 +9,6 @@ POLICY = Policy(
     summary="the event's true union, ascending id",
     needs="S",
     source="a bound: perfect prediction",
-    options={"touch": TOUCH},
+    options=ACTING,
     looks_ahead="next",
 )

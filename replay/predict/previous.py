@@ -14,7 +14,7 @@ no more and no less. Choices where the semantics leave room:
 from replay.arena import PAST
 from replay.jit import called, inline
 from replay.policy import Policy
-from replay.predict.ranking import TOUCH
+from replay.predict.ranking import ACTING
 
 POLICY = Policy(
     name="previous",
@@ -22,7 +22,7 @@ POLICY = Policy(
     summary="the layer's experts of the previous window",
     needs="S",
     source="the baseline of most engines",
-    options={"touch": TOUCH},
+    options=ACTING,
 )
 
 

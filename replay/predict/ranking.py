@@ -1,7 +1,20 @@
 """The ranked read-ahead policies' common part: their options (semantics 3) and the rule they set up.
 
 Each value is the spec's option, else ``policy.prefetch`` of trace.json, else its ``router``, else the
-default; a recorded 0 counts. ``touch`` is off unless the spec sets it.
+default; a recorded 0 counts. ``touch``, ``guess`` and ``spare`` are never taken from the trace.
+
+Every read-ahead policy but ``none`` has these three; prefill ``stream`` is none of theirs. Choices where the
+specification is silent:
+
+- ``guess=tail``: a guess that its event claims enters at the victim end of its list, whatever its eviction policy does
+  with a fresh load; its own claim leaves it there, later ones do as always. Defined for eviction policies that are one
+  list with the victim at its tail (lru, fifo, decode2q); refused with others. ``head`` is the default: as a fresh load.
+- ``spare=1.25/4``: of the residents that a guess might evict, only those count that it beats: its uses are at least
+  1.25 times theirs plus 4. The eviction policy chooses among them in its order, also for each that a byte budget asks
+  for; with none of them the guess is dropped. A free slot needs no victim. The uses of a guess are the events of this
+  replay that wanted its expert so far, uncounted warm windows and prefill included; those of a resident are its claims
+  since it was loaded, the load's own included (what `lfu` counts; none for an expert of a recorded start), moving
+  touches left out.
 """
 
 from dataclasses import dataclass, replace
@@ -22,6 +35,15 @@ R1 = Option("float", 0.0, recorded=("prefetch.r1", "router.r1_bonus"))
 
 TOUCH = Option("flag", False)
 """Whether a guess that is already resident counts as recently used."""
+
+GUESS = Option("text", None, choices=("head", "tail"))
+"""Where a claimed guess enters the eviction order; not set: ``head``."""
+
+SPARE = Option("float", None, low=0.0, high=1e9, many=(2, 2))
+"""Factor and number of uses by which a guess has to beat what it evicts; not set: it may evict what it meets."""
+
+ACTING = {"touch": TOUCH, "guess": GUESS, "spare": SPARE}
+"""Options of every read-ahead policy: how its guesses act on the arena."""
 
 ROUTER_PROTECT = Option("int", 3, recorded=("router.protect",), low=0)
 ROUTER_BONUS = Option("float", 0.85, recorded=("router.bonus",))

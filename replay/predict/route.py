@@ -1,7 +1,7 @@
 """``route``: the router's rule with p, b and r1 as configured (semantics 3); b <= 0 ranks raw scores."""
 
 from replay.policy import Policy, Values
-from replay.predict.ranking import BONUS, PROTECT, R1, TOUCH, K, Ranking
+from replay.predict.ranking import ACTING, BONUS, PROTECT, R1, K, Ranking
 
 POLICY = Policy(
     name="route",
@@ -9,7 +9,7 @@ POLICY = Policy(
     summary="the router's rule with p, b, r1",
     needs="C",
     source="Strata",
-    options={"k": K, "p": PROTECT, "b": BONUS, "r1": R1, "touch": TOUCH},
+    options={"k": K, "p": PROTECT, "b": BONUS, "r1": R1, **ACTING},
     environment="STRATA_METAL_PREFETCH_ROUTE=1 STRATA_METAL_MOCE_PROTECT=p STRATA_METAL_MOCE_BONUS_R1=r1",
 )
 

@@ -22,7 +22,7 @@ from replay.arena import PAST, sort_words
 from replay.jit import called, inline
 from replay.policy import Option, Policy
 from replay.predict.previous import last_of
-from replay.predict.ranking import TOUCH
+from replay.predict.ranking import ACTING
 
 POLICY = Policy(
     name="stmoe",
@@ -33,7 +33,7 @@ POLICY = Policy(
     options={
         "successors": Option("int", 8, main=True, low=1, high=64),
         "new": Option("int", 1, low=1, high=3),
-        "touch": TOUCH,
+        **ACTING,
     },
 )
 

@@ -1,7 +1,7 @@
 """``unpert0``: the router's rule with three protected ranks and the bonus, without r1 (semantics 3)."""
 
 from replay.policy import Policy, Values
-from replay.predict.ranking import BONUS, TOUCH, K, Ranking
+from replay.predict.ranking import ACTING, BONUS, K, Ranking
 
 PROTECT = 3
 """The protected ranks of ``unpert0``: fixed, no option."""
@@ -12,7 +12,7 @@ POLICY = Policy(
     summary="the router's rule with p = 3, b, no r1",
     needs="C",
     source="Strata",
-    options={"k": K, "b": BONUS, "touch": TOUCH},
+    options={"k": K, "b": BONUS, **ACTING},
     environment="STRATA_METAL_PREFETCH_UNPERT=0",
 )
 

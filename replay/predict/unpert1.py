@@ -1,7 +1,7 @@
 """``unpert1``: the K best raw scores of each row (semantics 3); Strata's default."""
 
 from replay.policy import Policy, Values
-from replay.predict.ranking import TOUCH, K, Ranking
+from replay.predict.ranking import ACTING, K, Ranking
 
 POLICY = Policy(
     name="unpert1",
@@ -9,7 +9,7 @@ POLICY = Policy(
     summary="raw top-K of the candidate scores",
     needs="C",
     source="Strata's default",
-    options={"k": K, "touch": TOUCH},
+    options={"k": K, **ACTING},
     environment="STRATA_METAL_PREFETCH_UNPERT=1 (default)",
 )
 

@@ -34,6 +34,7 @@ class Part:
     old_limbo: dict[int, int] = field(default_factory=dict)
     new_limbo: dict[int, int] = field(default_factory=dict)
     last_use: dict[Key, int] = field(default_factory=dict)
+    held: dict[Key, int] = field(default_factory=dict)
     hot: set[Key] = field(default_factory=set)
     top: int = 0
 
@@ -74,7 +75,7 @@ class Part:
         self.policy.leave(key)
         self.free.add(self.resident.pop(key))
         self.hot.discard(key)
-        del self.last_use[key]
+        del self.last_use[key], self.held[key]
 
     def trim(self, eligible: Callable[[Key], bool], incoming: Key | None) -> None:
         """Evict in victim order until the byte budget holds or nothing is left to evict."""
@@ -190,11 +191,13 @@ class Arena:
         if lost is not None:
             part.evict(lost)
         part.policy.claim(key)
+        part.held[key] += 1
         self.use(key)
 
     def own_claim(self, key: Key) -> None:
         """Count a load's own claim."""
         self.part(key).policy.own_claim(key)
+        self.part(key).held[key] += 1
         self.use(key)
 
     def touch(self, key: Key) -> None:
@@ -206,12 +209,20 @@ class Arena:
         """Enter a fresh load into a slot, published."""
         part = self.part(key)
         part.resident[key] = slot
+        part.held[key] = 0
         part.policy.enter(key)
         self.use(key)
 
     def publish(self, key: Key) -> None:
         """Make a speculative expert a fresh resident."""
         self.put(key, self.part(key).speculative.pop(key))
+
+    def to_tail(self, key: Key) -> None:
+        """Put a claimed guess at the victim end of its list (`guess=tail`)."""
+        policy: Any = self.part(key).policy
+        order = policy.order if hasattr(policy, "order") else policy.queue
+        order.remove(key)
+        order.append(key)
 
     def guess(self, key: Key, spared: Callable[[Key], bool]) -> bool:
         """Find room for a guess and make it speculative; say whether there was any (semantics 3)."""

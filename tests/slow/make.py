@@ -198,6 +198,7 @@ def draw_case(seed: int) -> Case:
         spec = _draw_router(rng, spec)
     if options.kind != "predicted":
         spec = _draw_history(Random(seed + 2_000_003), spec)
+    spec = _draw_acting(Random(seed + 4_000_037), spec)
     spec = replace(spec, gates=draw_gates(Random(seed + 3_000_017), trace, spec.prefetch))
     return Case(trace, spec, _draw_bound(rng, trace, spec, options), _draw_clock(rng))
 
@@ -222,6 +223,17 @@ def _draw_history(rng: Random, spec: SlowSpec) -> SlowSpec:
     name = rng.choice(sorted(PREDICTORS))
     options = PREDICTORS[name].draw(rng)
     return replace(spec, prefetch=name, prefetch_options=options, k=None, p=None, b=None, r1=None)
+
+
+def _draw_acting(rng: Random, spec: SlowSpec) -> SlowSpec:
+    """Where claimed guesses enter, and what they may evict, each in one case of four."""
+    if spec.prefetch == "none":
+        return spec
+    if rng.random() < 0.25:
+        spec = replace(spec, spare=(rng.choice([0.0, 0.5, 1.0, 1.25]), rng.choice([0.0, 1.0, 4.0, 0.5])))
+    if rng.random() < 0.5 and spec.evict in ("lru", "fifo", "decode2q"):
+        spec = replace(spec, guess=rng.choice(["head", "tail", "tail"]))
+    return spec
 
 
 def _draw_router(rng: Random, spec: SlowSpec) -> SlowSpec:

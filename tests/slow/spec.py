@@ -7,15 +7,18 @@ from typing import Any
 
 from .trace import SlowTrace
 
+ACTING = ("touch", "guess", "spare")
+"""How guesses act on the arena: options of every read-ahead policy but none."""
+
 READS = {
     "none": frozenset[str](),
-    "unpert1": frozenset({"k", "touch"}),
-    "unpert0": frozenset({"k", "b", "touch"}),
-    "route": frozenset({"k", "p", "b", "r1", "touch"}),
-    "oracle": frozenset({"touch"}),
-    "previous": frozenset({"touch"}),
-    "finemoe": frozenset({"touch", "d", "store"}),
-    "stmoe": frozenset({"touch", "successors", "new"}),
+    "unpert1": frozenset({"k", *ACTING}),
+    "unpert0": frozenset({"k", "b", *ACTING}),
+    "route": frozenset({"k", "p", "b", "r1", *ACTING}),
+    "oracle": frozenset({*ACTING}),
+    "previous": frozenset({*ACTING}),
+    "finemoe": frozenset({*ACTING, "d", "store"}),
+    "stmoe": frozenset({*ACTING, "successors", "new"}),
 }
 """Options that each read-ahead policy reads; another one is an error."""
 
@@ -29,6 +32,8 @@ class SlowSpec:
     prefetch, k, p, b, r1, touch
         Read-ahead policy; an option that is None comes from the trace's recorded `policy.prefetch`, then from
         its `router` (p, b, r1), then is 6, 3, 0.85 or 0. `touch` is never taken from the trace.
+    guess, spare
+        Where a claimed guess enters (`head`, `tail`); factor and number by which its uses beat a victim's.
     prefetch_options
         Options of its own that a read-ahead policy of `slow.history` reads.
     evict, evict_options
@@ -45,6 +50,8 @@ class SlowSpec:
     b: float | None = None
     r1: float | None = None
     touch: bool = False
+    guess: str | None = None
+    spare: tuple[float, float] | None = None
     prefetch_options: dict[str, Any] = field(default_factory=dict)
     evict: str = "lru"
     evict_options: dict[str, Any] = field(default_factory=dict)
@@ -55,6 +62,7 @@ class SlowSpec:
 
     def __post_init__(self) -> None:
         given = {name for name in ("k", "p", "b", "r1") if getattr(self, name) is not None}
+        given |= {name for name in ("guess", "spare") if getattr(self, name) is not None}
         given |= {"touch"} if self.touch else set()
         given |= set(self.prefetch_options)
         unread = given - READS[self.prefetch]

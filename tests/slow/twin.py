@@ -174,6 +174,14 @@ class _Replay:
             return True
         return False
 
+    def unbeaten(self, key: Key, spared: Callable[[Key], bool]) -> Callable[[Key], bool]:
+        """What a guess must not evict: what is spared anyway, and with `spare` what it does not beat."""
+        if self.spec.spare is None:
+            return spared
+        factor, more = self.spec.spare
+        mine = self.popularity.get(key, 0)
+        return lambda k: spared(k) or mine < factor * self.arena.part(k).held[k] + more
+
     def settle(self, window: int, layer: int, wanted: list[Key]) -> None:
         """Count what became of the event's candidates, and let the gates learn."""
         mine = {key: marks for key, marks in self.named.items() if key[0] == layer}
@@ -220,7 +228,7 @@ class _Replay:
                 continue
             if gated and shown is not None and not self.admitted(shown[place], deadline):
                 continue
-            if not self.arena.guess(key, spared):
+            if not self.arena.guess(key, self.unbeaten(key, spared) if shown is not None else spared):
                 count["dropped"] += 1
                 continue
             for gate in self.gates if gated and shown is not None else []:
@@ -355,6 +363,8 @@ class _Replay:
             event.claimed.append(self.reading.pop(key))
             self.arena.publish(key)
             self.arena.own_claim(key)
+            if self.spec.guess == "tail" and not self.trace.windows[event.window].prefill:
+                self.arena.to_tail(key)
             return False
         count["misses"] += 1
         count["demand_bytes"] += size
