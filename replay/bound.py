@@ -116,6 +116,8 @@ def parse_slots(text: str, classes: NDArray[np.uint8]) -> Bound:
             raise InputError(f"--slots {text}: leaves a size class without a slot; give a larger share")
         return bound
     parts = [each.strip() for each in text.split(",")]
+    if any(re.fullmatch(r"[0-9]{16,}", each) for each in parts):
+        raise InputError(f"--slots {text}: expected at most 999999999999999 slots")
     if not all(_WHOLE.fullmatch(each) and int(each) >= 1 for each in parts):
         raise InputError(
             f"--slots {text}: expected whole numbers of at least 1 such as 4326 or 100,20, or 17.6%"
@@ -129,8 +131,11 @@ def parse_slots(text: str, classes: NDArray[np.uint8]) -> Bound:
 
 
 def parse_budget(text: str) -> Bound:
-    """Read ``--bytes``: a size such as ``4000MiB``."""
-    return Bound(None, parse_bytes(text), f"--bytes {text}")
+    """Read ``--bytes``: a size such as ``4000MiB``; an arena of none is refused."""
+    size = parse_bytes(text)
+    if size < 1:
+        raise InputError(f"--bytes {text}: an arena holds at least 1 byte; give a size such as 4000MiB")
+    return Bound(None, size, f"--bytes {text}")
 
 
 def recorded(policy: dict[str, Any] | None, classes: NDArray[np.uint8]) -> Bound | None:

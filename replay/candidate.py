@@ -15,6 +15,7 @@ from replay.bound import Bound
 from replay.clock import Clock
 from replay.curve import Point
 from replay.errors import InputError
+from replay.headroom import refuse_overflow
 from replay.lane import Lane, Shape
 from replay.ledger import Tally
 from replay.play import Entry
@@ -36,6 +37,9 @@ DEFAULT_SPECS = (
     "route:p=1+decode2q",
 )
 """What is compared where no policy is named."""
+
+PLAIN_SPECS = ("none+lru", "none+decode2q", "none+lfu", "none+sieve", "none+belady")
+"""What is compared where no policy is named and the trace has no candidates to read ahead by."""
 
 
 @dataclass
@@ -106,7 +110,7 @@ def refusal(spec: PolicySpec, routes: Routes, trace: Trace, bound: Bound) -> str
 def _routes_refusal(spec: PolicySpec, routes: Routes, trace: Trace) -> str | None:
     """Why some routes cannot be followed, or None."""
     if spec.router is not None and routes.kind != "rerouted":
-        return "router settings are read only with --routes rerouted; leave the part out"
+        return "router settings are read only under rerouted routes; add --routes rerouted, or leave the part out"
     if routes.kind in ("rerouted", "cacheprior") and not trace.has("router_scores"):
         return f"--routes {routes.text} needs the table router_scores, which {trace.path} lacks"
     if routes.kind == "cacheprior" and "router_scores" in trace.sparse:
@@ -127,7 +131,13 @@ def choose(
         A named policy cannot run and ``skip`` is not set, or none is left.
     """
     chosen, left = [], []
-    specs = parse_all(texts or DEFAULT_SPECS)
+    plain = not texts and not trace.has("candidates")
+    specs = parse_all(texts or (PLAIN_SPECS if plain else DEFAULT_SPECS))
+    if plain:
+        left.append(
+            "left out the read-ahead policies unpert1, unpert0 and route: they need the table candidates, which "
+            f"{trace.path} lacks; evictions are compared instead"
+        )
     for kind in routes:
         for spec in specs:
             reason = refusal(spec, kind, trace, bound)
@@ -136,9 +146,10 @@ def choose(
             elif skip or not texts:
                 left.append(f"left out {spec.text}: {reason}")
             else:
-                raise InputError(f"policy {spec.text}: {reason}; or leave it out with --skip")
+                others = "" if len(specs) == 1 else "; or leave this policy out with --skip"
+                raise InputError(f"policy {spec.text}: {reason}{others}")
     if not chosen:
-        raise InputError(f"no policy is left to run: {left[0]}")
+        raise InputError(f"no policy is left to run: {left[-1]}")
     return chosen, left
 
 
@@ -203,6 +214,8 @@ class Builder:
     def candidate(self, spec: PolicySpec, routes: Routes, grid: Sequence[float]) -> Candidate:
         """A policy's lanes at the bound and over the grid (factors of the bound)."""
         policy = resolve(spec, self.trace.meta)
+        for clock in (self.clock, *self.clocks):
+            refuse_overflow(self.trace, policy, self.semantics, clock)
         used, tokens = self.rows(spec)
         main = self.entry(policy, routes, used, self.bound, True)
         one = Candidate(spec.text, routes.text, tokens, main.tally, policy, main)

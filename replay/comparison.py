@@ -115,7 +115,7 @@ def compare(
     entries = {id(e): e for c in found for e in (c.entry, *(p.entry for p in c.points))}
     entries |= {id(e): e for e in parting.entries.values()}
     coverage = play(trace, list(entries.values()), threads=threads, progress=progress)
-    found = _finished(found, skip, left)
+    found = _finished(found, bound, skip, left)
     rows: list[Row] = [*found, *_recording(trace, found[0].tokens, semantics.warm, clock)]
     layers = pl.concat([layers_frame(r.text, r.routes, r.tally) for r in rows])
     windows = pl.concat([windows_frame(r.text, r.routes, r.tally, trace.windows, r.tokens) for r in rows])
@@ -184,7 +184,7 @@ def _played(one: Candidate, bound: Bound) -> list[Played]:
     return [Played(entry.lane, at, entry.tally.misses_in_all) for at, entry in lanes]
 
 
-def _finished(found: Sequence[Candidate], skip: bool, left: list[str]) -> list[Candidate]:
+def _finished(found: Sequence[Candidate], bound: Bound, skip: bool, left: list[str]) -> list[Candidate]:
     """Those whose arena held every event; the others stop the run, or are left out with ``skip``."""
     done = []
     for one in found:
@@ -194,7 +194,7 @@ def _finished(found: Sequence[Candidate], skip: bool, left: list[str]) -> list[C
         elif skip:
             left.append(f"left out {one.text}: {failure}")
         else:
-            raise InputError(f"policy {one.text}: {failure}")
+            raise InputError(f"policy {one.text}: {failure} (the arena: {bound.describe()})")
     if not done:
         raise InputError(f"no policy is left: {left[-1]}")
     return done

@@ -134,7 +134,7 @@ def curves_frame(policy: str, routes: str, points: Sequence[Point], sizes: NDArr
         layers = list(range(tallies[0].layers))
         lines = Lines(policy, routes, name, layers, [], [], figures, None, fails)
         frames.append(lines_frame(lines, bounds, shares_of(bounds, sizes)))
-    return pl.concat(frames)
+    return pl.concat(frames) if frames else pl.DataFrame(schema=TYPES)
 
 
 def worst_layers(curves: pl.DataFrame, at: Bound) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from replay.errors import InputError
+from replay.text import all_text
 
 LONGEST = 64 * 2**20
 """Bytes of a document that is still read."""
@@ -61,7 +62,7 @@ def read_json(path: Path, wanted: str) -> Any:
     InputError
         No such file, or not JSON.
     """
-    return _read(path, "JSON", wanted, json.loads)
+    return _read(path, "JSON", wanted, lambda text: all_text(json.loads(text)))
 
 
 def _read(path: Path, form: str, wanted: str, parse: Callable[[str], Any]) -> Any:

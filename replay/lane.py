@@ -38,6 +38,7 @@ from replay.resolve import Resolved
 from replay.semantics import ENGINE_CAPS, RECORDED_ROUTES, Routes, Semantics
 from replay.spec import declaration
 from replay.timing import ClockParams, event_times
+from replay.units import counted
 
 if TYPE_CHECKING:
     from replay.predict.maps import Maps
@@ -85,9 +86,10 @@ class Failure:
 
     def __str__(self) -> str:
         of_class = f", class {self.size_class}" if self.size_class > 0 else ""
+        there, wanted = counted(self.slots, "slot"), counted(self.needed, "expert")
         return (
-            f"window {self.window}, layer {self.layer}{of_class}: the arena's {self.slots} slots cannot hold one event "
-            f"that wants {self.needed} experts; give more slots"
+            f"window {self.window}, layer {self.layer}{of_class}: the arena's {there} cannot hold one event that wants "
+            f"{wanted}; give at least {self.needed}{' of that class' if of_class else ''}"
         )
 
 

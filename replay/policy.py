@@ -31,6 +31,7 @@ _SHAPES: dict[Type, str] = {
     "queue": SHAPE,
 }
 _INT = re.compile(r"[+-]?[0-9]{1,18}")
+_DIGITS = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE]-?[0-9]+)?")
 
 TABLES: dict[str, tuple[str, ...]] = {
@@ -205,6 +206,9 @@ def _single(text: str, option: Option, where: str) -> int | float | bool | str:
         return text
     if option.type == "int":
         if not _INT.fullmatch(text):
+            if _DIGITS.fullmatch(text):
+                most = min(option.high, 10.0**18)
+                raise InputError(f"option {where}: {text} is outside {option.low:g} to {most:g}")
             raise wrong
         return _bounded(int(text), option, where)
     if option.type == "queue":

@@ -6,6 +6,7 @@ their Parquet files, the columns and rows that a query needs.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -153,7 +154,7 @@ class Answer:
             reader: Any = getattr(self.relation, named)  # its name before DuckDB 1.4 and since
             batches = reader(BATCH)
             schema = _plain(batches.schema)
-            with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            with path.open("wb") as handle, pq.ParquetWriter(handle, schema, compression="zstd") as writer:
                 for batch in batches:
                     writer.write_table(pa.Table.from_batches([batch]).cast(schema))
                     rows += batch.num_rows
@@ -231,7 +232,8 @@ def _run_tables(folder: Path) -> dict[str, Any]:
     import pyarrow as pa
 
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; give one that `replay compare --out` wrote")
+        reason = "a file, not a folder" if folder.exists() else "no such folder"
+        raise InputError(f"{folder}: {reason}; give a folder that `replay compare --out` wrote")
     files = sorted(folder.glob("*.parquet"))
     if not files:
         raise InputError(f"{folder}: no tables (*.parquet); give a folder that `replay compare --out` wrote")
@@ -285,10 +287,19 @@ def _dataset(file: Path) -> Any:
             schema = pq.read_schema(handle)
         widened = pa.schema([field.with_type(single(field.type)) for field in schema])
         return ds.dataset(
-            [str(file)], schema=widened, format="parquet"
-        )  # a list of files: no pattern in a name
+            [_plain_name(file)], schema=widened, format="parquet"
+        )  # a list: no pattern in a name
     except (OSError, pa.ArrowInvalid):
         raise InputError(f"{file}: not a Parquet file that can be read; write it again") from None
+
+
+def _plain_name(file: Path) -> str:
+    """A file's name; for one that is no text, which Arrow cannot take, that of a descriptor held open on it."""
+    try:
+        str(file).encode()
+    except UnicodeEncodeError:
+        return f"/dev/fd/{os.open(file, os.O_RDONLY)}"
+    return str(file)
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

@@ -169,6 +169,7 @@ def _checked(value: Any, option: Option, place: str) -> Value:
     if not number or not option.low <= value <= option.high or kind(value) != value:
         expected = "a whole number" if kind is int else "a finite number"
         bound = f" of at least {option.low:g}" if option.low > float("-inf") else ""
+        bound += f", at most {option.high:g}" if option.high < float("inf") else ""
         where = f"{_origin(place)}.{place.partition('.')[2]}"
         raise InputError(f"trace.json: {where} is {value!r}; expected {expected}{bound}")
     return kind(value)

@@ -19,6 +19,7 @@ from replay import __version__
 from replay.document import read_json
 from replay.errors import InputError
 from replay.schema import RESULT
+from replay.text import as_text
 from replay.trace.staging import staged_folder
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ class Run:
         for name in TABLES:
             frame = getattr(self, name)
             if frame is not None:
-                frame.write_parquet(folder / f"{name}.parquet", compression="zstd")
+                with (folder / f"{name}.parquet").open("wb") as handle:
+                    frame.write_parquet(handle, compression="zstd")
         (folder / "summary.json").write_text(json.dumps(self.summary, indent=1, allow_nan=False) + "\n")
         with open(folder / "summary.csv", "w", newline="", encoding="utf-8") as file:
             columns = list(dict.fromkeys(name for row in self.summary for name in row))
@@ -252,7 +254,7 @@ def trace_info(trace: Trace) -> dict[str, Any]:
     """What identifies the trace: its name, shape, and the hashes of its tables."""
     meta, windows = trace.meta, trace.windows
     return {
-        "name": trace.path.resolve().name,
+        "name": as_text(trace.path.resolve().name),
         "model": meta.name,
         "layers": meta.layers,
         "experts": meta.experts,
@@ -266,4 +268,4 @@ def trace_info(trace: Trace) -> dict[str, Any]:
 
 def command_line() -> list[str]:
     """The command as it was given, the program's own path left out."""
-    return ["replay", *sys.argv[1:]]
+    return ["replay", *map(as_text, sys.argv[1:])]

@@ -13,6 +13,9 @@ SCOPES = ("global", "layer")
 ORDERS = ("id", "rows")
 CELLS = ("atomic", "sequential")
 ROUTES = ("recorded", "rerouted", "predicted", "cacheprior")
+MOST = 2**31 - 1
+"""Largest count of an option: windows, experts, slots."""
+
 ENGINE_CAPS = -1
 """Prefill ``stream`` without a cap: 256 experts a layer, 128 from layer 40 on."""
 
@@ -59,8 +62,8 @@ class Semantics:
         ):
             if value not in known:
                 raise InputError(f"--{name} {value}: no such {name}; {nearest(str(value), known)}")
-        if self.prompt_hot is not None and self.prompt_hot < 0:
-            raise InputError(f"--prompt-hot {self.prompt_hot}: expected a whole number of at least 0")
+        if self.prompt_hot is not None and not 0 <= self.prompt_hot <= MOST:
+            raise InputError(f"--prompt-hot {self.prompt_hot}: expected a whole number from 0 to {MOST}")
 
     def describe(self) -> dict[str, Any]:
         """The options as the command line writes them."""
@@ -77,8 +80,10 @@ class Semantics:
 
 
 def _count(text: str, option: str, example: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 15:
+    if not text.isascii() or not text.isdecimal():
         raise InputError(f"{option}: {text!r} is not a whole number; write {example}")
+    if len(text) > 15 or int(text) > MOST:
+        raise InputError(f"{option}: {text} is more than {MOST}; write {example}")
     return int(text)
 
 
@@ -189,13 +194,17 @@ def parse_routes(text: str) -> Routes:
         if colon:
             raise InputError(f"--routes {text}: {name} has no options")
         return Routes(text, name)
-    prior, comma, protect = (options or "0.2,2").partition(",")
+    prior, comma, protect = (options if colon else "0.2,2").partition(",")
     try:
         found = Routes(text, name, float(prior), int(protect) if comma else 2)
     except ValueError:
-        raise InputError(f"--routes {text}: expected cacheprior:LAMBDA,J such as cacheprior:0.2,2") from None
-    if not (0 <= found.prior < 1e6 and 0 <= found.protect < 2**31):
-        raise InputError(f"--routes {text}: LAMBDA and J must be at least 0, and not endless")
+        raise InputError(
+            f"--routes {text}: expected cacheprior, or cacheprior:LAMBDA,J such as cacheprior:0.2,2"
+        ) from None
+    if not 0 <= found.prior <= 1e6:
+        raise InputError(f"--routes {text}: LAMBDA is {prior}; expected a number from 0 to 1e6, such as 0.2")
+    if not 0 <= found.protect <= MOST:
+        raise InputError(f"--routes {text}: J is {protect}; expected a whole number from 0 to {MOST}")
     return found
 
 

@@ -46,6 +46,7 @@ def warnings_for(
         found += _fixed_routes(trace)
         found += [text for text in (sentence(parting),) if text is not None]
     found += _sizes_and_ranks(trace)
+    found += _no_bonus(policies)
     found += _retention(policies)
     found += _coverage(trace, policies, routes, coverage)
     found += _recorded_ways(trace, semantics)
@@ -108,6 +109,17 @@ def _sizes_and_ranks(trace: Trace) -> list[str]:
             "sequential) does not play what the engine did"
         )
     return found
+
+
+def _no_bonus(policies: Sequence[Resolved]) -> list[str]:
+    """Bonuses below 0, which the rule reads as none."""
+    return [
+        f"{p.spec.text}: {name} of {part.name} is {p.values[part.name][name]:g}: below 0 is no bonus, as 0 is"
+        for p in policies
+        for part in p.spec.parts
+        for name in ("b", "r1")
+        if (p.values[part.name].get(name) or 0) < 0
+    ]
 
 
 def _retention(policies: Sequence[Resolved]) -> list[str]:

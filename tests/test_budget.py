@@ -204,7 +204,7 @@ def test_refusals(change: dict, reason: str, tmp_path: Path) -> None:
         ("total = [8]\nslots = [[3, 3, 3]]", "total is [8], but the slots add up to [9]"),
         (
             "slots = [[7, 1, 1]]",
-            "window 0, layer 1: the arena's 1 slots cannot hold one event that wants 2 experts",
+            "window 0, layer 1: the arena's 1 slot cannot hold one event that wants 2 experts",
         ),
     ],
 )

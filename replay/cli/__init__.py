@@ -4,17 +4,20 @@ A command's module imports only light things at its top (typer, ``replay.errors`
 duckdb and matplotlib are imported inside the function, so that ``replay --help`` answers at once.
 
 Exit codes: 0 done; 1 a check did not hold; 2 misuse or bad input; 3 an internal identity broke; 130
-interrupted.
+interrupted; 128 + n ended by the signal n (SIGTERM, SIGHUP), with nothing half-written left.
 """
 
 import contextlib
 import errno
 import inspect
+import io
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -22,6 +25,7 @@ import typer
 from typer.core import TyperGroup
 
 from replay import __version__
+from replay.cli.table import shown
 from replay.errors import ReplayError, nearest
 
 # name on the command line, module, function (or typer.Typer for a command with subcommands)
@@ -180,20 +184,72 @@ _LONGEST = 900
 """Characters of an error that are shown; the middle of a longer one is left out."""
 
 
-def _shown(message: str) -> str:
+def _one_line(message: str) -> str:
     """Make one line of a message, whatever an input put into it: printable, and not endless."""
     if len(message) > _LONGEST:
         message = f"{message[: _LONGEST - 200]} ... {message[-200:]}"
-    line = " ".join(message.split("\n"))
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
+    return shown(" ".join(message.split("\n")))
 
 
 def _fail(message: str, code: int) -> int:
     """Print one line on stderr and return the exit code."""
-    line = _shown(message)
+    line = _one_line(message)
     with contextlib.suppress(OSError):  # nowhere left to say it: the exit code still does
         print(f"replay: error: {line}", file=sys.stderr, flush=True)
     return code
+
+
+class Terminated(BaseException):
+    """A signal that asks the process to end: what is at work cleans up on its way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into an exception while a command runs; one that is ignored (nohup) stays so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _frame: Any) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)  # once is enough: the way out is not to be broken off
+        raise Terminated(number)
+
+    before = {each: signal.getsignal(each) for each in _ENDING}
+    before = {
+        each: old for each, old in before.items() if old in (signal.SIG_DFL, signal.default_int_handler)
+    }
+    for each in before:
+        signal.signal(each, end)
+    try:
+        yield
+    finally:
+        for each, old in before.items():
+            signal.signal(each, old)
+
+
+def _streams() -> None:
+    """Open the standard streams that a caller closed on nothing: else the next file would take their place.
+
+    A name that is no text (another encoding's) is written with its bytes escaped.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_stdout() -> None:
@@ -215,6 +271,8 @@ def _guarded(action: Callable[[], Any]) -> int:
         return _fail(str(problem), problem.exit_code)
     except (KeyboardInterrupt, EOFError, typer.Abort):
         return _fail("interrupted", 130)
+    except Terminated as problem:
+        return _fail(f"ended by {problem}", 128 + problem.number)
     except BrokenPipeError:
         # the reader of our output went away: quiet, and the code that the signal would have given
         _drop_stdout()
@@ -256,7 +314,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    return _guarded(lambda: _invoke(given))
+    _streams()
+    with _signals():
+        return _guarded(lambda: _invoke(given))
 
 
 def entry() -> None:

@@ -56,8 +56,9 @@ def compare(
 ) -> None:
     """Replay a trace through policies and compare hits, misses, read-ahead and bytes per layer.
 
-    Without -p: none+lru, and unpert1, unpert0 and route:p=1, each with lru and decode2q. Without --slots or
-    --bytes: what the trace recorded, else 17.6% of the experts. Without --out it only prints.
+    Without -p: none+lru, and unpert1, unpert0 and route:p=1, each with lru and decode2q; on a trace without
+    candidates none with lru, decode2q, lfu, sieve and belady. Without --slots or --bytes: what the trace recorded,
+    else 17.6% of the experts. Without --out it only prints.
 
     Examples
     --------
@@ -107,11 +108,11 @@ def _print_json(run: "Run") -> None:
 
 
 def _print(run: "Run", trace: "Trace", out: Any, quiet: bool) -> None:
-    from replay.cli.table import aligned
+    from replay.cli.table import aligned, shown
 
     if not quiet:
         for line in _heading(run):
-            typer.echo(line, err=True)
+            typer.echo(shown(line), err=True)
     timed = run.info["clock"] is not None
     typer.echo(aligned(*_table(run.summary, timed)))
     typer.echo("")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from replay.retain import Account, Cost, Retention, Sweep
 
 _SETTING = re.compile(r"STRATA_\w+=")
+_ANY_SETTING = re.compile(r"[A-Z][A-Z0-9_]*=")  # with --env: a name that is none of ours is a slip, no trace
 _SETTING_GAP = re.compile(r"\s+(?=STRATA_\w+=)")  # a schedule may hold blanks: only these end a value
 SUMMARY = (
     "policy", "rounds", "kept", "kept/round", "committed", "wasted rows", "tokens/round", "expected/round",
@@ -126,7 +127,8 @@ def _split(arguments: Sequence[str], env: bool) -> tuple[list[str], dict[str, st
     from replay.errors import nearest
     from replay.retain import SETTINGS
 
-    paths = [each for each in arguments if not _SETTING.match(each)]
+    meant = _ANY_SETTING if env else _SETTING
+    paths = [each for each in arguments if not meant.match(each)]
     words = [word for each in arguments if each not in paths for word in _SETTING_GAP.split(each)]
     given = dict(word.split("=", 1) for word in words)
     for name in given:
@@ -174,7 +176,11 @@ def _prices(cost: str | None, fixed: float | None, draft_step: float, clock: Pat
     from replay.timing import load_verify
 
     if clock is None:
-        return Cost(_figures(cost or "1,1.02,1.25,1.60"), 0.15 if fixed is None else fixed, draft_step)
+        return Cost(
+            _figures("1,1.02,1.25,1.60" if cost is None else cost),
+            0.15 if fixed is None else fixed,
+            draft_step,
+        )
     if cost is not None or fixed is not None:
         raise InputError("--clock and --cost or --fixed are both given; give one")
     return Cost(*load_verify(clock), draft_step)

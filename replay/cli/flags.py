@@ -113,7 +113,13 @@ Prefill = Annotated[
 ]
 PromptHot = Annotated[
     int | None,
-    typer.Option("--prompt-hot", metavar="N", help="Spare the N most recent residents in prefill."),
+    typer.Option(
+        "--prompt-hot",
+        min=0,
+        max=2**31 - 1,
+        metavar="N",
+        help="Spare the N most recent residents in prefill.",
+    ),
 ]
 RouteKinds = Annotated[
     list[str] | None,
@@ -143,7 +149,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no 
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", min=1, metavar="N", help="Policies at once; results do not depend on it."),
+    typer.Option(
+        "--threads", min=1, max=1024, metavar="N", help="Policies at once; results do not depend on it."
+    ),
 ]
 
 
@@ -201,7 +209,9 @@ def grid_of(text: str) -> tuple[float, ...]:
     except ValueError:
         factors = ()
     if not factors or not all(0 < each < 1e6 for each in factors):
-        raise InputError(f"--grid {text}: expected factors of the bound above 0, such as 0.25,0.5,1,2")
+        raise InputError(
+            f"--grid {text}: expected factors of the bound above 0 and below 1e6, such as 0.25,0.5,1,2"
+        )
     return tuple(dict.fromkeys(factors))
 
 

@@ -20,14 +20,23 @@ def import_(
         typer.Option("--bytes", help="The byte budget that the engine ran with, such as 4000MiB."),
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="The model's name.")] = None,
-    experts: Annotated[int | None, typer.Option("--experts", min=1, help="Experts of a layer.")] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Experts that a token picks.")] = None,
+    experts: Annotated[
+        int | None, typer.Option("--experts", min=1, max=2**16, help="Experts of a layer.")
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", min=1, max=2**16, help="Experts that a token picks.")
+    ] = None,
     expert_bytes: Annotated[
         str | None, typer.Option("--expert-bytes", metavar="SIZE", help="Size of an expert, such as 1.77MB.")
     ] = None,
     prompt: Annotated[
         int | None,
-        typer.Option("--prompt", min=1, help="Tokens of each session's prompt, where the file does not say."),
+        typer.Option(
+            "--prompt",
+            min=1,
+            max=2**31 - 1,
+            help="Tokens of each session's prompt, where the file does not say.",
+        ),
     ] = None,
     columns: Annotated[
         list[str] | None,

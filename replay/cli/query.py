@@ -78,19 +78,10 @@ def _print(columns: list[str], rows: Iterator[tuple[Any, ...]], as_json: bool, a
 
 def _write_parquet(answer: "Answer", path: Path, force: bool) -> None:
     """Write the file whole or not at all."""
-    import os
-    import tempfile
+    from replay.trace.staging import staged_file
 
-    if path.is_dir() or (path.exists() and not force):
-        raise InputError(f"{path}: exists already; name another file, or replace it with --force")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-    os.close(handle)
-    try:
-        rows = answer.write_parquet(Path(name))
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
+    with staged_file(path, force) as staged:
+        rows = answer.write_parquet(staged)
     typer.echo(f"{path}: {rows} rows", err=True)
 
 

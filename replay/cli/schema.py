@@ -51,12 +51,12 @@ def _stale(folder: Path, files: dict[str, str]) -> list[Path]:
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
+    from replay.trace.staging import write_text
+
+    for name, text in files.items():
+        write_text(folder / name, text, force=True)
     for path in _stale(folder, files):
         path.unlink()
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
     typer.echo(f"{folder}: {len(files)} tables written")
 
 

@@ -3,6 +3,17 @@
 from collections.abc import Iterable, Sequence
 
 
+def shown(text: str) -> str:
+    r"""Write a text so that a terminal shows it and obeys nothing in it: control characters escaped.
+
+    Examples
+    --------
+    >>> shown("plain"), shown("a" + chr(27) + "[31m")
+    ('plain', 'a\\x1b[31m')
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def cell(value: object) -> str:
     r"""Write one value: six significant digits for a float, ``-`` for None, control characters escaped.
 
@@ -15,8 +26,7 @@ def cell(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = str(value)
-    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+    return shown(str(value))
 
 
 def aligned(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

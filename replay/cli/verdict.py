@@ -46,7 +46,7 @@ def verdict(
     mixed_models: Annotated[
         bool, typer.Option("--mixed-models", help="Pool traces of different models.")
     ] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the intervals.")] = 0,
     threads: flags.Threads = None,
     quiet: flags.Quiet = False,
     as_json: flags.Json = False,

@@ -6,8 +6,6 @@ says what the format does not hold.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import IO
 
 from replay.errors import InputError, nearest
 from replay.trace import Trace
+from replay.trace.staging import staged_file
 
 EXPORTERS: dict[str, str] = {
     "jsonl": "replay.exporters.jsonl",
@@ -49,20 +48,5 @@ def export_trace(name: str, trace: Trace, destination: Path, force: bool = False
     if name not in EXPORTERS:
         raise InputError(f"no exporter is called {name!r}; {nearest(name, EXPORTERS)}")
     export: Callable[[Trace, IO[str]], tuple[str, ...]] = import_module(EXPORTERS[name]).export
-    if destination.exists() and not force:
-        raise InputError(f"{destination}: exists already; name another file, or replace it with --force")
-    if destination.is_dir():
-        raise InputError(f"{destination}: is a folder; name a file")
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    handle, staged = tempfile.mkstemp(
-        prefix=f".{destination.name}.", suffix=".partial", dir=destination.parent
-    )
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            notes = export(trace, file)
-        os.chmod(staged, 0o644)
-        os.replace(staged, destination)
-    except BaseException:
-        Path(staged).unlink(missing_ok=True)
-        raise
-    return notes
+    with staged_file(destination, force) as staged, staged.open("w", encoding="utf-8", newline="\n") as file:
+        return export(trace, file)

@@ -21,16 +21,19 @@ from dataclasses import dataclass, replace
 
 from replay.policy import Option
 
-K = Option("int", 6, main=True, recorded=("prefetch.k",), low=0)
+_MOST = 65536  # experts of a layer: no rank is beyond
+_WIDEST = 1e6  # largest bonus: twice it, and a score on top, are still far from what a double holds
+
+K = Option("int", 6, main=True, recorded=("prefetch.k",), low=0, high=_MOST)
 """Picks a row."""
 
-PROTECT = Option("int", 3, recorded=("prefetch.protect", "router.protect"), low=0)
+PROTECT = Option("int", 3, recorded=("prefetch.protect", "router.protect"), low=0, high=_MOST)
 """Ranks that no residency bonus reaches."""
 
-BONUS = Option("float", 0.85, recorded=("prefetch.bonus", "router.bonus"))
-"""Bonus of a resident expert from rank p on, added to its score."""
+BONUS = Option("float", 0.85, recorded=("prefetch.bonus", "router.bonus"), low=-_WIDEST, high=_WIDEST)
+"""Bonus of a resident expert from rank p on, added to its score; none where it is not above 0."""
 
-R1 = Option("float", 0.0, recorded=("prefetch.r1", "router.r1_bonus"))
+R1 = Option("float", 0.0, recorded=("prefetch.r1", "router.r1_bonus"), low=-_WIDEST, high=_WIDEST)
 """Bonus of a resident expert at ranks 1 to p-1, added to its score."""
 
 TOUCH = Option("flag", False)
@@ -45,9 +48,9 @@ SPARE = Option("float", None, low=0.0, high=1e9, many=(2, 2))
 ACTING = {"touch": TOUCH, "guess": GUESS, "spare": SPARE}
 """Options of every read-ahead policy: how its guesses act on the arena."""
 
-ROUTER_PROTECT = Option("int", 3, recorded=("router.protect",), low=0)
-ROUTER_BONUS = Option("float", 0.85, recorded=("router.bonus",))
-ROUTER_R1 = Option("float", 0.0, recorded=("router.r1_bonus",))
+ROUTER_PROTECT = Option("int", 3, recorded=("router.protect",), low=0, high=_MOST)
+ROUTER_BONUS = Option("float", 0.85, recorded=("router.bonus",), low=-_WIDEST, high=_WIDEST)
+ROUTER_R1 = Option("float", 0.0, recorded=("router.r1_bonus",), low=-_WIDEST, high=_WIDEST)
 
 
 MOST_RANKS = 2**16

@@ -19,6 +19,7 @@ import pyarrow as pa
 from replay.document import read_json
 from replay.errors import InputError
 from replay.schema import TRACE
+from replay.text import all_text
 from replay.trace.fields import FILE
 from replay.trace.staging import refuse_taken
 from replay.trace.writer import TraceWriter
@@ -116,7 +117,7 @@ class Spool:
 
 def _write_head(folder: Path, meta: Mapping[str, Any]) -> None:
     text = json.dumps(
-        {"format": _FORMAT, "version": _VERSION, "meta": meta}, ensure_ascii=False, allow_nan=False
+        {"format": _FORMAT, "version": _VERSION, "meta": all_text(meta)}, ensure_ascii=False, allow_nan=False
     )
     new = folder / f"{HEAD}.new"
     new.write_text(text + "\n", encoding="utf-8")

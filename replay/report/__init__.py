@@ -5,12 +5,10 @@ A report is a function of the run's tables and ``run.json`` alone: ``replay repo
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 from replay.run import RUN_FILE, Run
-from replay.trace.staging import staged_folder
+from replay.trace.staging import staged_file, staged_folder
 
 
 def rendered(run: Run) -> dict[str, bytes]:
@@ -83,15 +81,6 @@ def write_report(folder: Path) -> list[Path]:
 
 
 def _replaced(path: Path, content: bytes) -> Path:
-    """Write a file beside its place and put it there."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-        os.chmod(name, mode)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with staged_file(path, force=True) as staged:
+        staged.write_bytes(content)
     return path

@@ -2,16 +2,19 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from replay.text import all_text
 from replay.trace.failure import Failure, Sink
 
 FORMAT = "moe-decode-trace"
 VERSION = 1
 FILE = "trace.json"
 LARGEST = 2**63 - 1
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half a character
 _LONGEST = 64 * 2**20  # bytes of a trace.json that is still read
 
 
@@ -128,7 +131,8 @@ def read_document(path: Path, sink: Sink) -> dict[str, Any] | None:
     expected = f"a JSON object that says format {FORMAT!r}"
 
     def wrong(reason: str, found: str, fix: str) -> None:
-        sink(Failure(reason, str(file), "", "", expected, found, fix))
+        where = str(file) if path.name else f"{path}/{FILE}"  # of an empty path: ./trace.json
+        sink(Failure(reason, where, "", "", expected, found, fix))
 
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
@@ -143,6 +147,8 @@ def read_document(path: Path, sink: Sink) -> dict[str, Any] | None:
         if len(data) > _LONGEST:
             raise ValueError(f"more than {_LONGEST} bytes")
         document = json.loads(data.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
+        if _HALF.search(data):
+            document = all_text(document)
     except OSError as problem:
         wrong("trace-json-unreadable", problem.strerror or "an unreadable file", "check the permissions")
         return None

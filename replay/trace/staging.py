@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from replay.errors import InputError
+from replay.trace.place import make_beside, put, remove, tidy
 
 
 def refuse_taken(path: Path, marker: str, force: bool) -> None:
-    """Refuse a folder that is there and may not be replaced.
+    """Refuse a folder that is there and may not be replaced, or that cannot be made.
 
     Parameters
     ----------
@@ -27,14 +28,24 @@ def refuse_taken(path: Path, marker: str, force: bool) -> None:
     Raises
     ------
     InputError
-        The path is taken.
+        The path is taken, or nothing can be written there.
     """
+    tidy(path.resolve())
     taken = path.exists() or path.is_symlink()
     if taken and not force:
         raise InputError(f"{path}: exists already; name another folder, or replace it with --force")
     if taken and not (path / marker).is_file() and not (path.is_dir() and not any(path.iterdir())):
         raise InputError(
             f"{path}: expected a folder with {marker} to replace; remove it yourself if it may go"
+        )
+    above = path.resolve().parent
+    while not above.exists():
+        above = above.parent
+    if not above.is_dir():
+        raise InputError(f"{path}: {above} is a file, so no folder can be made in it; name another place")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(
+            f"{path}: {above} cannot be written to; check the permissions, or name another place"
         )
 
 
@@ -49,7 +60,7 @@ def staged_folder(path: Path, marker: str, force: bool = False) -> Iterator[Path
     marker : str
         A file that a folder has to hold so that it may be replaced.
     force : bool
-        Whether an old folder is replaced. It stays until the new one is whole.
+        Whether an old folder is replaced. It stays until the new one is whole, and is swapped for it in one step.
 
     Yields
     ------
@@ -61,24 +72,48 @@ def staged_folder(path: Path, marker: str, force: bool = False) -> Iterator[Path
     InputError
         The path is taken.
     """
-    path = path.resolve()  # a link stays, what it names is replaced
-    refuse_taken(path, marker, force)
-    taken = path.exists() or path.is_symlink()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staged = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-    try:
+    given, path = path, path.resolve()  # a link stays, what it names is replaced
+    refuse_taken(given, marker, force)
+    with _beside(path, True, given) as staged:
         yield staged
         staged.chmod(0o777 & ~_umask())
-        if taken:
-            old = staged.with_suffix(".old")
-            path.rename(old)
-            staged.rename(path)
-            shutil.rmtree(old)
+        put(staged, path, force)
+
+
+@contextmanager
+def staged_file(path: Path, force: bool = False) -> Iterator[Path]:
+    """Give an empty file beside ``path`` to write into; it takes ``path``'s place when the block ends well.
+
+    Parameters
+    ----------
+    path : Path
+        The file to make.
+    force : bool
+        Whether an old file is replaced, in one step.
+
+    Yields
+    ------
+    Path
+        The file to write into; it is gone when the block fails.
+
+    Raises
+    ------
+    InputError
+        The path is taken.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: exists already and is a folder; name a file")
+    if path.exists() and not force:
+        raise InputError(f"{path}: exists already; name another file, or replace it with --force")
+    given, path = path, path.resolve()
+    tidy(path)
+    with _beside(path, False, given) as staged:
+        yield staged
+        staged.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        if force:
+            os.replace(staged, path)
         else:
-            staged.rename(path)
-    finally:
-        if staged.exists():
-            shutil.rmtree(staged, ignore_errors=True)
+            put(staged, path, False)
 
 
 def write_text(path: Path, text: str, force: bool = False) -> None:
@@ -98,20 +133,64 @@ def write_text(path: Path, text: str, force: bool = False) -> None:
     InputError
         The path is taken.
     """
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; name a file")
-    if path.exists() and not force:
-        raise InputError(f"{path}: exists already; name another file, or replace it with --force")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, staged = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    with staged_file(path, force) as staged, staged.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+
+
+@contextmanager
+def _beside(path: Path, folder: bool, given: Path) -> Iterator[Path]:
+    """Hold what is written beside a place; a block that fails leaves nothing, not even the folders above."""
+    made = _make_above(path.parent, given)
     try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(staged, 0o666 & ~_umask())
-        os.replace(staged, path)
-    except BaseException:
-        Path(staged).unlink(missing_ok=True)
-        raise
+        staged, handle = make_beside(path, folder)
+    except OSError as problem:
+        _unmake(made)
+        raise OSError(problem.errno, problem.strerror, str(given)) from None
+    try:
+        yield staged
+        made = []
+    except OSError as problem:
+        raise _named(problem, staged, given) from problem
+    finally:
+        remove(staged)
+        os.close(handle)
+        _unmake(made)
+
+
+def _make_above(folder: Path, given: Path) -> list[Path]:
+    """Make the folders above a place; those that were made, the uppermost last."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for i, each in enumerate(reversed(missing)):
+        try:
+            each.mkdir(exist_ok=True)
+        except OSError as problem:
+            _unmake(missing[len(missing) - i :])
+            raise OSError(problem.errno, problem.strerror, str(given)) from None
+    return missing
+
+
+def _unmake(folders: list[Path]) -> None:
+    for each in folders:
+        with contextlib.suppress(OSError):
+            each.rmdir()
+
+
+_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)  # what only a writer meets
+
+
+def _named(problem: OSError, staged: Path, path: Path) -> OSError:
+    """Let an error name the place instead of what lies beside it."""
+    text, place = str(staged), str(path)
+    if problem.errno is None:
+        return OSError(str(problem).replace(text, place))
+    reason = (problem.strerror or os.strerror(problem.errno)).replace(text, place)
+    file = place if problem.errno in _WRITING else None
+    if problem.filename is not None:
+        file = os.fsdecode(problem.filename).replace(text, place)
+    return OSError(problem.errno, reason, file)
 
 
 def _umask() -> int:

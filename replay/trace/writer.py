@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from replay.errors import InputError, nearest
 from replay.schema import TRACE, Column, arrow_type
+from replay.text import all_text
 from replay.trace.fields import FILE, FORMAT, VERSION
 from replay.trace.reader import open_trace
 from replay.trace.staging import staged_folder
@@ -94,7 +96,7 @@ class TraceWriter:
         try:
             entries = {name: self._tables[name].close() for name in TRACE if name in self._tables}
             document = {"format": FORMAT, "version": VERSION} | self.meta | {"tables": entries}
-            text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+            text = json.dumps(all_text(document), indent=1, ensure_ascii=False, allow_nan=False)
             (self.folder / FILE).write_text(text + "\n", encoding="utf-8")
             if self.check:
                 self._read_back()
@@ -152,6 +154,7 @@ class _TableWriter:
         self.rows = 0
         self._schema: pa.Schema | None = None
         self._file: pq.ParquetWriter | None = None
+        self._sink: pa.OSFile | None = None
         self._waiting: list[pa.Table] = []
         self._group_windows = any(column.item == "score" for column in self.table.columns)
 
@@ -212,8 +215,9 @@ class _TableWriter:
             or pa.types.is_list(field.type)
         ]
         leaves = [leaf for leaf in leaves if leaf.split(".")[0] not in _TRANSPARENT]
+        self._sink = pa.OSFile(os.fsencode(self.path), "wb")
         return pq.ParquetWriter(
-            self.path, self._schema, compression="zstd", use_dictionary=leaves, write_statistics=leaves
+            self._sink, self._schema, compression="zstd", use_dictionary=leaves, write_statistics=leaves
         )
 
     def close(self) -> dict[str, Any]:
@@ -222,13 +226,18 @@ class _TableWriter:
         if self._file is None:
             self._file = self._create()
         self._file.close()
+        assert self._sink is not None
+        self._sink.close()
         with self.path.open("rb") as handle:
             sha256 = hashlib.file_digest(handle, "sha256").hexdigest()
         return {"file": self.path.name, "rows": self.rows, "sha256": sha256}
 
     def abandon(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        """Close what is open, whatever comes of it: the folder goes anyway."""
+        for each in (self._file, self._sink):
+            if each is not None:
+                with contextlib.suppress(pa.ArrowException, OSError):
+                    each.close()
 
 
 def _field(column: Column, field: pa.Field) -> pa.Field:
