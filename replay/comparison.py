@@ -18,6 +18,7 @@ from replay.candidate import Builder, Candidate, Row, choose
 from replay.curve import DEFAULT_GRID, curves_frame
 from replay.errors import InputError
 from replay.evict.own import files_of
+from replay.fidelity import fidelity_of
 from replay.ledger import layers_frame, reads_frame, windows_frame
 from replay.offline import Played, beaten, holds
 from replay.parting import Parting
@@ -50,6 +51,7 @@ def compare(
     skip: bool = False,
     reads: bool = False,
     part: bool = True,
+    check: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -84,6 +86,8 @@ def compare(
     part : bool
         Measure how far recorded and rerouted routes part where it is cheap and only recorded ones are asked
         for (:mod:`replay.parting`).
+    check : bool
+        Say whether a replay of the recorded policy gives what was recorded (:mod:`replay.fidelity.told`).
     threads : int, optional
     progress : callable, optional
 
@@ -159,6 +163,8 @@ def compare(
         "notes": [f"{c.text}: {note}" for c in found for note in c.entry.lane.notes()],
         "warnings": warnings,
     }
+    if check:
+        info["fidelity"] = fidelity_of(trace)
     swept = None
     if trace.has("drafts"):
         info["drafts"], swept = _drafts(trace, [c.policy.spec for c in found])

@@ -177,6 +177,7 @@ def compare(
         clock_grid=() if clock_grid is None or params is None else parse_grid(clock_grid, params),
         baseline=baseline,
         skip=skip,
+        check=True,
         reads=reads,
         part=routes is None,
         threads=threads,

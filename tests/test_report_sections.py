@@ -175,3 +175,30 @@ def test_the_brief_says_how_much_came_late(spec_run: Run) -> None:
     text = f"Late: {ends[low]:.1%} ({low}) to {ends[high]:.1%} ({high}) of the read-ahead that was used."
     assert text in gather(several).brief
     assert not [each for each in gather(made_run(timed=False)).brief if each.startswith("Late")]
+
+
+def test_the_report_says_whether_the_recorded_policy_comes_out(root: Path, tmp_path: Path) -> None:
+    trace = open_trace(root / "traces/e64-moce")
+    run = compare(trace, ["none+lru"], grid=(), check=True)
+    assert run.info["fidelity"]["events"] == run.info["fidelity"]["equal"] == 8192
+    said = (
+        "the recorded policy (none+lru), replayed, gives the recorded counters and residents in all of 8,192"
+    )
+    assert said in rendered(run)["report.html"].decode()
+    run.info["fidelity"]["equal"] = 8000
+    assert any("in only 8,000 of 8,192 events" in each for each in gather(run).routes)
+    assert "fidelity" not in compare(trace, ["none+lru"], grid=()).info
+
+
+def test_fidelity_that_was_not_measured_says_why(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = open_trace(root / "traces/e64-spec")
+    run = compare(trace, ["none+lru"], grid=(), check=True)
+    assert any(
+        each.startswith("Fidelity not measured: nothing to compare with") for each in gather(run).routes
+    )
+    monkeypatch.setattr("replay.fidelity.told.CHEAP_EVENTS", 10)
+    run = compare(trace, ["none+lru"], grid=(), check=True)
+    assert (
+        "Fidelity not measured: the trace is large; replay fidelity TRACE measures it." in gather(run).routes
+    )
+    assert gather(made_run()).routes == gather(made_run()).routes[:1]

@@ -88,7 +88,7 @@ def compare(
     with flags.progress(len(opened.windows), quiet) as progress:
         run = run_compare(
             opened, texts, slots=slots, bytes=bytes, budget=budget, semantics=semantics, routes=kinds, grid=factors,
-            clock=params, clock_grid=clocks, baseline=baseline, skip=skip, reads=reads, part=routes is None,
+            clock=params, clock_grid=clocks, baseline=baseline, skip=skip, reads=reads, part=routes is None, check=True,
             threads=threads, progress=progress,
         )  # fmt: skip
     if out is not None:

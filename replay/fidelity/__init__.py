@@ -2,5 +2,6 @@
 
 from replay.fidelity.check import Fidelity, Total, check_fidelity
 from replay.fidelity.sides import Difference
+from replay.fidelity.told import fidelity_of
 
-__all__ = ["Difference", "Fidelity", "Total", "check_fidelity"]
+__all__ = ["Difference", "Fidelity", "Total", "check_fidelity", "fidelity_of"]

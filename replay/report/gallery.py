@@ -37,7 +37,7 @@ def samples(traces: Path) -> list[Path]:
 def sample_run(trace: Path) -> Run:
     """Replay a sample as the README's first command does, its paths relative to the project's folder."""
     opened = open_trace(trace)
-    run = compare(opened, clock=load_clock(None, opened.meta.io))
+    run = compare(opened, clock=load_clock(None, opened.meta.io), check=True)
     run.info["command"] = ["replay", "compare", f"{trace.parent.name}/{trace.name}", "--out", "run"]
     return run
 

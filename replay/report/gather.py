@@ -103,7 +103,7 @@ def gather(run: Run) -> Report:
         about=_about(subject, len({row["policy"] for row in run.summary})),
         brief=brief(subject, prepared),
         facts=_facts(subject),
-        routes=trust.routes_text(subject),
+        routes=[*trust.routes_text(subject), *filter(None, [trust.fidelity_text(subject)])],
         limits=list(trust.LIMITS),
         warnings=[sentence(each) for each in run.warnings],
         left_out=[sentence(each) for each in (*info.get("left_out", ()), *info.get("notes", ()))],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from replay.report.subject import Subject
-from replay.report.wording import percent
+from replay.report.wording import count, listing, percent
 
 LIMITS = (
     "It screens. A replay counts reads and puts them on a modelled disk; it does not run an engine. Take the rows that "
@@ -85,6 +85,25 @@ def _cost_to_picks(subject: Subject, kind: str) -> str:
         widest = max(drifts, key=abs)
         text += f" From the first tenth of the trace to the last the share moves by at most {100 * widest:+.1f} points."
     return text
+
+
+def fidelity_text(subject: Subject) -> str | None:
+    """Whether a replay of the recorded policy gives what was recorded; None for a run that does not tell."""
+    found: dict[str, Any] | None = subject.run.info.get("fidelity")
+    if not found:
+        return None
+    if found["events"] is None:
+        return f"Fidelity not measured: {found['reason'].rstrip('.')}."
+    held = listing(found["compared"])
+    if found["equal"] == found["events"]:
+        return (
+            f"Fidelity: the recorded policy ({found['policy']}), replayed, gives the recorded {held} in all of "
+            f"{count(found['events'])} events."
+        )
+    return (
+        f"Fidelity: the recorded policy ({found['policy']}), replayed, gives the recorded {held} in only "
+        f"{count(found['equal'])} of {count(found['events'])} events; replay fidelity shows the first that differs."
+    )
 
 
 def clock_text(subject: Subject) -> str:
