@@ -105,6 +105,7 @@ NEXT_USE = 5  # look-ahead policies: time of the next use (replay.lookahead)
 GHOST = 6  # the policy's own, as NOTE and MARK
 NOTE, MARK = 7, 8
 TRANSIENT = 9  # event whose miss of it its policy declined to keep
+DISPLACED = 11  # 1: a guess evicted it, and nothing has read it since
 LATER = 10  # look-ahead policies: bit j - 1: wanted j windows after its next use
 KEY_SIZE, KEY_SHIFT = 16, 4
 

@@ -1,8 +1,8 @@
 """The row named ``recorded``: what the engine itself read, from a trace's ``reads`` and ``timing`` tables.
 
 Lookups are the unique experts of the recorded selections; demand reads are the misses, claimed read-ahead reads
-the prefetch hits, and what is left are hits. What a recording does not tell (dropped guesses, peaks, some parts
-of partial reads) is null in every table.
+the prefetch hits, and what is left are hits. What a recording does not tell (dropped guesses, pollution, peaks, some
+parts of partial reads) is null in every table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from replay.ledger import Tally
 from replay.recorded import READ_COUNTS, account_recorded
 from replay.trace import Trace
 
-UNTOLD = frozenset({"dropped", "peak_speculative", "peak_limbo"})
+UNTOLD = frozenset({"dropped", "pollution", "peak_speculative", "peak_limbo"})
 
 
 def recorded_tally(trace: Trace, warm: int = 0) -> Tally | None:

@@ -292,6 +292,7 @@ _COUNTERS = _counts(
         "retired": "read-ahead reads that nobody wanted",
         "pending": "read-ahead reads neither claimed nor retired",
         "dropped": "guesses that found no victim; null in a recording",
+        "pollution": "misses on experts that a guess had evicted and nothing had read since; null in a recording",
         "demand_bytes": "bytes of the misses",
         "issued_bytes": "bytes of the issued reads: claimed + retired + pending",
         "claimed_bytes": "bytes of the claimed read-ahead reads",
@@ -299,6 +300,21 @@ _COUNTERS = _counts(
         "pending_bytes": "bytes of the pending read-ahead reads",
     }
 )
+FRONTIER_COUNTS = (
+    "lookups",
+    "misses",
+    "issued",
+    "prefetch_hits",
+    "pollution",
+    "demand_bytes",
+    "issued_bytes",
+)
+
+
+def _counter(name: str) -> Column:
+    return next(each for each in _COUNTERS if each.name == name)
+
+
 _FATES = (
     *_timed(
         {
@@ -509,6 +525,67 @@ RESULT: dict[str, Table] = {
                     "int64",
                     "bytes of the experts that the kept rows want, each once an event",
                 ),
+            ),
+        ),
+        Table(
+            "frontier",
+            "One point of a frontier: what a policy of a family reads ahead, and what it spares, in decode windows.",
+            ("windows", "kind", "family", "policy"),
+            (
+                Column("windows", "string", "recorded, or shuffled: the control"),
+                Column(
+                    "kind",
+                    "string",
+                    "family, or none, oracle, static, recorded: what stands beside the families",
+                ),
+                Column("family", "string", "the family, as given; null beside the families", nullable=True),
+                _POLICY,
+                Column(
+                    "option",
+                    "string",
+                    "the option that runs, as margin:m; empty where none does",
+                    nullable=True,
+                ),
+                Column("value", "float64", "its value", nullable=True),
+                Column("tokens", "int64", "committed tokens"),
+                *(_counter(name) for name in FRONTIER_COUNTS),
+                *_timed({"wait_us": "time that events waited for reads, limbo included"}, "float64"),
+                Column("read_ahead_bytes_per_token", "float64", "issued_bytes / tokens", nullable=True),
+                Column("misses_per_token", "float64", "misses / tokens", nullable=True),
+                *_timed({"wait_us_per_token": "wait_us / tokens"}, "float64"),
+                Column("precision_ratio", "float64", "prefetch_hits / issued", nullable=True),
+                Column(
+                    "coverage_ratio",
+                    "float64",
+                    "prefetch_hits / (prefetch_hits + misses): what was read ahead of what was not resident",
+                    nullable=True,
+                ),
+                Column(
+                    "bytes_per_miss_avoided",
+                    "float64",
+                    "issued_bytes over the misses fewer than without read-ahead; null where there are none",
+                    nullable=True,
+                ),
+            ),
+        ),
+        Table(
+            "frontier_against",
+            "A point of one family against another family at the same bytes read ahead, session by session.",
+            ("family", "against", "figure", "policy"),
+            (
+                Column("family", "string", "the family of the point"),
+                Column("against", "string", "the other family"),
+                Column("figure", "string", "misses or wait_us"),
+                _POLICY,
+                Column(
+                    "read_ahead_bytes_per_token", "float64", "what the point reads ahead, mean over sessions"
+                ),
+                Column("sessions", "int64", "sessions that are paired"),
+                Column(
+                    "difference", "float64", "the point less the other family, per token; below 0: better"
+                ),
+                Column("low", "float64", "lower end of its 95% interval; null: not bounded", nullable=True),
+                Column("high", "float64", "upper end; null: not bounded", nullable=True),
             ),
         ),
         Table(

@@ -19,6 +19,7 @@ from replay.importers.counts import read_counts
 from replay.lane import Lane
 from replay.trace import Trace, open_trace
 from replay.trace.fields import FILE
+from replay.trace.view import whole
 
 
 def event_counts(trace: Trace, sessions: tuple[int, int] | None) -> NDArray[np.int64]:
@@ -86,7 +87,7 @@ def _counts(trace: Trace, source: Training) -> NDArray[np.int64]:
     path = None if source.trace is None else Path(source.trace)
     if path is not None and path.is_file() and path.name != FILE:
         return read_counts(path).matched(meta.layers, meta.experts, meta.layer_ids)
-    other = trace if path is None else open_trace(path)
+    other = whole(trace) if path is None else open_trace(path)
     if (other.meta.layers, other.meta.experts) != (meta.layers, meta.experts):
         raise InputError(
             f"{other.path} has {other.meta.layers} layers of {other.meta.experts} experts; expected the shape of the "

@@ -32,6 +32,7 @@ def cells(rng: np.random.Generator, shape: tuple[int, ...], timed: bool) -> dict
         "retired": retired,
         "pending": zero,
         "dropped": zero,
+        "pollution": zero,
         "demand_bytes": misses * SIZE,
         "issued_bytes": (claimed + retired) * SIZE,
         "claimed_bytes": claimed * SIZE,

@@ -54,6 +54,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "synth",
             "survey",
             "label",
+            "frontier",
             "learning",
         ),
     ),

@@ -21,7 +21,8 @@ def permuted(trace: SlowTrace, source: list[int]) -> SlowTrace:
     place = {old: new for new, old in enumerate(source)}
     names = ("picks", "candidates", "router_scores", "residents", "timing", "counters", "weights")
     moved = {
-        name: {(place[key[0]], *key[1:]): value for key, value in getattr(trace, name).items()} for name in names
+        name: {(place[key[0]], *key[1:]): value for key, value in getattr(trace, name).items()}
+        for name in names
     }
     return replace(trace, windows=[trace.windows[old] for old in source], **moved)
 
@@ -39,7 +40,9 @@ def _window(chunk: Chunk, w: int, layers: int) -> list[object]:
     lists = chunk.selections
     assert lists is not None
     low, high = chunk.row_start[w - chunk.w0 : w - chunk.w0 + 2] * layers
-    found: list[object] = [lists.values[lists.offsets[i] : lists.offsets[i + 1]].tolist() for i in range(low, high)]
+    found: list[object] = [
+        lists.values[lists.offsets[i] : lists.offsets[i + 1]].tolist() for i in range(low, high)
+    ]
     if chunk.weights is not None:
         found.append(chunk.weights[lists.offsets[low] : lists.offsets[high]].tolist())
     for name in SCORED:
@@ -84,7 +87,9 @@ def test_it_replays_like_one_recorded_so(tmp_path: Path) -> None:
     mixed = shuffled(open_trace(tmp_path / "trace"), 5)
     write(permuted(slow, mixed.source.tolist()), tmp_path / "permuted")
     other = open_trace(tmp_path / "permuted")
-    found = [compare(each, ["none+lru", "oracle+lru"], grid=(), slots="90%").layers for each in (mixed, other)]
+    found = [
+        compare(each, ["none+lru", "oracle+lru"], grid=(), slots="90%").layers for each in (mixed, other)
+    ]
     assert found[0].equals(found[1])
     keep = np.arange(len(slow.windows)) % 3 > 0
     found = [compare(view(each, keep), ["none+lru"], grid=(), slots="90%").layers for each in (mixed, other)]

@@ -41,6 +41,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("export", "replay.cli.export", "export"),
     ("fidelity", "replay.cli.fidelity", "fidelity"),
     ("fit-clock", "replay.cli.fit_clock", "fit_clock"),
+    ("frontier", "replay.cli.frontier", "frontier"),
     ("gallery", "replay.cli.gallery", "gallery"),
     ("import", "replay.cli.import_", "import_"),
     ("info", "replay.cli.info", "info"),
@@ -60,7 +61,10 @@ HIDDEN = frozenset({"gallery"})
 
 # what `replay --help` lists them under, by task; a command that is in no group is listed last
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Replay", ("compare", "sweep", "curves", "drafts", "budget", "calibrate", "fit-clock", "policies")),
+    (
+        "Replay",
+        ("compare", "sweep", "curves", "drafts", "budget", "calibrate", "frontier", "fit-clock", "policies"),
+    ),
     ("Read a run", ("report", "query", "diff")),
     ("Check", ("info", "validate", "audit", "fidelity", "verdict")),
     ("Make a trace", ("import", "record", "recover", "synth", "cut", "export")),

@@ -14,11 +14,11 @@ from replay.nominal import PLAN
 
 # -- counters of an event, by (window, layer); reads are counted at their target layer
 COUNTERS = (
-    "lookups", "hits", "prefetch_hits", "misses", "issued", "retired", "dropped",
+    "lookups", "hits", "prefetch_hits", "misses", "issued", "retired", "dropped", "pollution",
     "demand_bytes", "issued_bytes", "claimed_bytes", "retired_bytes", "picks_kept", "picks_made",
 )  # fmt: skip
 (
-    LOOKUPS, HITS, PREFETCH_HITS, MISSES, ISSUED, RETIRED, DROPPED,
+    LOOKUPS, HITS, PREFETCH_HITS, MISSES, ISSUED, RETIRED, DROPPED, POLLUTION,
     DEMAND_BYTES, ISSUED_BYTES, CLAIMED_BYTES, RETIRED_BYTES, PICKS_KEPT, PICKS_MADE,
 ) = range(len(COUNTERS))  # fmt: skip
 

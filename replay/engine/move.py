@@ -164,6 +164,8 @@ def load(m, rows, number, layer, enter, victim):
     else:
         m[key + ar.TRANSIENT] = m[ar.EVENT]
     count(m, layer, fr.MISSES, 1)
+    count(m, layer, fr.POLLUTION, m[key + ar.DISPLACED])
+    m[key + ar.DISPLACED] = 0
     count(m, layer, fr.DEMAND_BYTES, bytes_of(m, key))
     log(m, rows, op.OP_DEMAND, number)
     return s
@@ -205,6 +207,8 @@ def room_for_guess(m, p, key, victim):
             if s >= 0:
                 return s
         s = find_victim(m, p, np.int64(-1), victim)
+        if s >= 0:
+            m[m[s + ar.KEY] + ar.DISPLACED] = 1
         if s < 0 or fits:
             return s
         give_free(m, p, s)
@@ -237,6 +241,7 @@ def issue(m, rows, number, layer, victim):
         count(m, layer, fr.DROPPED, 1)
         return False
     place(m, p, s, key, layer, ar.SPECULATION)
+    m[key + ar.DISPLACED] = 0
     m[s + ar.WANTED] = -1
     link_tail(m, m[ar.SPEC_LISTS] + 2 * layer, s)
     m[p + ar.PART_SPECULATIVE] += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -109,8 +110,10 @@ def _joined(parts: list[Chunk]) -> Chunk:
         setattr(whole, name, _scores([getattr(part, name) for part in parts]))
     snapshots = [part.residents for part in parts if part.residents is not None]
     if snapshots:
-        keys = [np.concatenate([getattr(each, name) for each in snapshots]) for name in ("window", "layer")]
-        whole.residents = ResidentRows(*keys, _lists([each.experts for each in snapshots]))
+        window, layer = (
+            np.concatenate([getattr(each, name) for each in snapshots]) for name in ("window", "layer")
+        )
+        whole.residents = ResidentRows(window, layer, _lists([each.experts for each in snapshots]))
     for table, columns in parts[0].tables.items():
         whole.tables[table] = {
             column: np.concatenate([part.tables[table][column] for part in parts]) for column in columns
@@ -127,7 +130,7 @@ def _scores(parts: list[Scores | None]) -> Scores | None:
     known = [part for part in parts if part is not None and len(part.window)]
     if not known:
         return next((part for part in parts if part is not None), None)
-    joined = {
+    joined: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in known])
         for name in ("window", "row", "layer", "scores")
     }
@@ -166,8 +169,8 @@ def _gathered(chunk: Chunk, places: np.ndarray, first: int, layers: int) -> Chun
         index, window = _rows_of(held.window, places + chunk.w0, first)
         lengths = held.experts.lengths[index]
         experts = held.experts.values[_spans(held.experts.offsets[index], lengths)]
-        lists = Lists(experts, np.concatenate([[0], np.cumsum(lengths)]))
-        out.residents = ResidentRows(window, held.layer[index], lists)
+        snapshots = Lists(experts, np.concatenate([[0], np.cumsum(lengths)]))
+        out.residents = ResidentRows(window, held.layer[index], snapshots)
     for name, table in chunk.tables.items():
         index, window = _rows_of(table["window"], places + chunk.w0, first)
         out.tables[name] = {column: values[index] for column, values in table.items()}

@@ -84,6 +84,13 @@ def view(trace: Trace, keep: np.ndarray) -> View:
     return View(trace.path, trace.meta, trace.tables, some, trace.sizes, trace.classes, trace, kept)
 
 
+def whole(trace: Trace) -> Trace:
+    """The trace that a view, or a view of one, is of; a trace itself where it is none."""
+    while isinstance(trace, View):
+        trace = trace.base
+    return trace
+
+
 def of_sessions(trace: Trace, text: str) -> np.ndarray:
     """Windows of some sessions.
 

@@ -101,6 +101,11 @@ class Arena:
         `global` or `layer`.
     events, numbers
         What look-ahead policies know, see `Context`.
+
+    Attributes
+    ----------
+    displaced
+        Experts that a guess evicted and nothing has read since: a miss on one is pollution.
     """
 
     def __init__(
@@ -119,6 +124,7 @@ class Arena:
         self.by_class = slots is not None
         self.ticks = 0
         self.parts: dict[tuple[int, int], Part] = {}
+        self.displaced: set[Key] = set()
         for part in sorted({self.part_key(key) for key in trace.sizes}):
             bound = None if slots is None else slots_of(part, slots, scope, trace.layers)
             share = None if budget is None else bytes_of(part, budget, scope, trace.layers)
@@ -227,6 +233,15 @@ class Arena:
     def guess(self, key: Key, spared: Callable[[Key], bool]) -> bool:
         """Find room for a guess and make it speculative; say whether there was any (semantics 3)."""
         part = self.part(key)
+        before = set(part.resident)
+        found = self._room(part, key, spared)
+        self.displaced |= before - set(part.resident)
+        if found:
+            self.displaced.discard(key)
+        return found
+
+    def _room(self, part: Part, key: Key, spared: Callable[[Key], bool]) -> bool:
+        """Evict until a guess has a slot and fits."""
 
         def eligible(k: Key) -> bool:
             return not spared(k)

@@ -15,6 +15,7 @@ COUNTERS = (
     "issued",
     "retired",
     "dropped",
+    "pollution",
     "demand_bytes",
     "issued_bytes",
     "claimed_bytes",

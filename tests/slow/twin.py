@@ -367,6 +367,8 @@ class _Replay:
                 self.arena.to_tail(key)
             return False
         count["misses"] += 1
+        count["pollution"] += key in self.arena.displaced
+        self.arena.displaced.discard(key)
         count["demand_bytes"] += size
         event.demanded.append(key)
         found = self.arena.demand(key, pinned, wanted)
