@@ -109,7 +109,7 @@ def test_every_point_is_a_comparison(trace: Trace, found: Frontier) -> None:
                 plain["none+decode2q" if "decode2q" in row["policy"] else "none+lru"]["misses"]
                 - row["misses"]
             )
-            if spared > 0:
+            if spared > 0 and row["issued"]:
                 assert row["bytes_per_miss_avoided"] == pytest.approx(row["issued_bytes"] / spared)
             if row["issued"]:
                 assert row["precision_ratio"] == pytest.approx(one["prefetch_hits"] / one["issued"])
@@ -173,7 +173,7 @@ def test_families_are_compared_at_equal_bytes(trace: Trace, found: Frontier) -> 
 
 def test_a_point_beyond_the_others_reach_is_not_compared() -> None:
     def line(family: str, read: list[float], misses: list[float]) -> Line:
-        spread = np.array([[1.0, 1.1, 0.9]])
+        spread = np.linspace(0.9, 1.1, 11)[None, :]
         return Line(
             family, tuple(f"{family}{x:g}" for x in read), np.array(read)[:, None] * spread,
             {"misses": np.array(misses)[:, None] * spread},
@@ -198,13 +198,13 @@ def test_what_survives_shuffling_is_flagged() -> None:
         [
             *(row(windows, "none", None, "none+lru", 1000) for windows in ("recorded", "shuffled")),
             row("recorded", "family", "a", "route:k=1", 700), row("shuffled", "family", "a", "route:k=1", 500),
-            row("recorded", "family", "a", "route:k=2", 600), row("shuffled", "family", "a", "route:k=2", 640),
+            row("recorded", "family", "a", "route:k=2", 600), row("shuffled", "family", "a", "route:k=2", 630),
             row("recorded", "family", "b", "previous", 500), row("shuffled", "family", "b", "previous", 900),
             row("recorded", "family", "c", "stmoe", 1000), row("shuffled", "family", "c", "stmoe", 900),
         ]
     )  # fmt: skip
     a, b, c = survivors(table)
-    assert (a["policy"], a["gain"], a["shuffled"], a["flagged"]) == ("route:k=2", 0.4, 0.36, True)
+    assert (a["policy"], a["gain"], a["shuffled"], a["flagged"]) == ("route:k=2", 0.4, 0.37, True)
     assert b["left"] == pytest.approx(0.2) and not b["flagged"]
     assert c["left"] is None and not c["flagged"]
 
