@@ -124,7 +124,7 @@ class Grouped(TyperGroup):
         widest = max(map(len, shown))
         for title, names in groups:
             rows = [
-                (name.ljust(widest), shown[name].get_short_help_str(formatter.width - 6 - widest))
+                (name.ljust(widest), shown[name].get_short_help_str(200))
                 for name in names
                 if name in shown
             ]
