@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from replay.engine.frame import Events, Guesses, Scores
 from replay.jit import inline, kernel
-from replay.router import shortlist_dense, shortlist_sparse
+from replay.router import shortlist_dense, shortlist_halves, shortlist_sparse
 
 Numbers = NDArray[np.int64]
 
@@ -210,9 +210,12 @@ def no_guesses(windows: int, layers: int) -> Guesses:
 def _shortlists(
     raw: RawScores, picks: int, reach: float, experts: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    if raw.experts is None:
-        return shortlist_dense(raw.scores.reshape(-1, experts), picks, reach)
-    return shortlist_sparse(raw.offsets, raw.experts, raw.scores)
+    if raw.experts is not None:
+        return shortlist_sparse(raw.offsets, raw.experts, raw.scores.astype(np.float32, copy=False))
+    rows = raw.scores.reshape(-1, experts)
+    if rows.dtype == np.float16:
+        return shortlist_halves(rows.view(np.int16), picks, reach)
+    return shortlist_dense(rows, picks, reach)
 
 
 def softmax_total(raw: RawScores, experts: int) -> NDArray[np.float64]:
@@ -328,7 +331,7 @@ def _router_scores(
     )
     span, reach = _NO_F32, demand.router_reach
     if demand.spread:
-        dense = raw.scores.reshape(-1, experts)
+        dense = raw.scores.reshape(-1, experts).astype(np.float32, copy=False)
         low = np.where(np.isfinite(dense), dense, np.inf).min(axis=1)
         span = np.where(np.isfinite(low), dense.max(axis=1) - low, 0).astype(np.float32)
         widest = max(widest, float(span.max()))

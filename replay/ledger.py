@@ -7,6 +7,7 @@ of semantics 7 are checked for every event of every run; one that breaks stops t
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from replay.engine.frame import COUNTERS
 from replay.errors import IdentityError
 from replay.fate import EVENT_COLUMNS, NEVER, Account, Reads
 from replay.fate import FATES as FATE_NAMES
+from replay.totals import add_cells
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,6 +71,23 @@ def check(columns: Columns, where: str, timed: bool, unknown: Collection[str] = 
             )
 
 
+@lru_cache(64)
+def _identities(
+    values: tuple[str, ...], timed: bool, unknown: frozenset[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The identities that are checked as :func:`replay.totals.add_cells` takes them."""
+    place = {each: i for i, each in enumerate(values)}
+    known = [
+        (name, parts)
+        for name, parts in IDENTITIES + (TIMED_IDENTITIES if timed else ())
+        if unknown.isdisjoint((name, *parts))
+    ]
+    sums = [place[name] for name, _ in known]
+    parts = [place[each] for _, parts in known for each in parts]
+    ends = np.cumsum([len(parts) for _, parts in known])
+    return np.array(sums, np.int64), ends.astype(np.int64), np.array(parts, np.int64)
+
+
 class Tally:
     """Sums of one lane under one clock.
 
@@ -107,11 +126,15 @@ class Tally:
             keep_windows,
         )
         self.columns = (*COUNTED, *PENDING, "picks_kept", "picks_made", *(EVENT_COLUMNS if timed else ()))
-        self.by_layer: Columns = {each: np.zeros((2, layers), np.int64) for each in self.columns}
+        self._values = (*COUNTERS, *PENDING, *(EVENT_COLUMNS if timed else ()))
+        self._sums = np.zeros((2, layers, len(self._values)), np.int64)
+        place = {each: i for i, each in enumerate(self._values)}
+        self.by_layer: Columns = {each: self._sums[:, :, place[each]] for each in self.columns}
         self.windows = np.zeros(2, np.int64)
         self.misses_in_all = 0
         self.unknown: set[str] = set()
-        self._parts: list[Columns] = []
+        self._room = np.empty((0, 0), np.int64)
+        self._parts: list[tuple[NDArray[np.int64], Columns]] = []
 
     def add(
         self,
@@ -138,35 +161,54 @@ class Tally:
         """
         self.misses_in_all += int(counts[:, COUNTERS.index("misses")].sum())
         skip = min(max(self.warm - first, 0), len(prefill))
-        shape = (len(prefill), self.layers)
-        cells: Columns = {each: counts[:, i].reshape(shape)[skip:] for i, each in enumerate(COUNTERS)}
-        nothing = np.zeros_like(cells["lookups"])
-        cells.update(dict.fromkeys(PENDING, nothing))
-        if self.timed and account is not None:
-            cells.update({each: account.columns[each].reshape(shape)[skip:] for each in EVENT_COLUMNS})
-        check(cells, f"{self.name}: (window - {first + skip}, layer)", self.timed, self.unknown)
-        phases = prefill[skip:]
-        for phase in (0, 1):
-            chosen = phases == phase
-            count = int(chosen.sum())
-            self.windows[phase] += count
-            if count:
-                for each in self.columns:
-                    part = cells[each] if count == len(phases) else cells[each][chosen]
-                    self.by_layer[each][phase] += part.sum(axis=0)
-        if self.keep_windows and len(phases):
-            part = {each: cells[each].sum(axis=1) for each in self.columns}
-            part["peak_speculative"], part["peak_limbo"] = peaks[skip:, 0], peaks[skip:, 1]
+        counted = len(prefill) - skip
+        more = self._more(len(counts), account, pending)
+        by_window = np.zeros((counted if self.keep_windows else 0, len(self._values)), np.int64)
+        if not add_cells(
+            counts, more, skip, prefill, *_identities(self._values, self.timed, frozenset(self.unknown)), self._sums,
+            by_window,
+        ):  # fmt: skip
+            self._refuse(first, skip, counts, more)
+        prompts = int(np.count_nonzero(prefill[skip:]))
+        self.windows += (counted - prompts, prompts)
+        if self.keep_windows and counted:
+            part = {"peak_speculative": peaks[skip:, 0], "peak_limbo": peaks[skip:, 1]}
             if account is not None:
                 part["total_ns"] = account.total_ns[skip:]
             part["window"] = np.arange(first + skip, first + len(prefill))
-            self._parts.append(part)
+            self._parts.append((by_window, part))
+
+    def _more(self, cells: int, account: Account | None, pending: Columns | None) -> NDArray[np.int64]:
+        """Values of a chunk's cells beside the counters, a row each."""
+        shape = (len(self._values) - len(COUNTERS), cells)
+        more = self._room if self._room.shape == shape else np.empty(shape, np.int64)
+        self._room = more
+        more[: len(PENDING)] = 0 if pending is None else [pending[each] for each in PENDING]
+        if self.timed and account is None:
+            more[len(PENDING) :] = 0
+        elif account is not None and self.timed:
+            for i, each in enumerate(EVENT_COLUMNS):
+                more[len(PENDING) + i] = account.columns[each]
+        return more
+
+    def _refuse(self, first: int, skip: int, counts: NDArray[np.int64], more: NDArray[np.int64]) -> None:
+        """Say which identity broke, and where."""
+        shape = (-1, self.layers)
+        arrays = [*counts.T, *more]
+        cells = {
+            each: values.reshape(shape)[skip:] for each, values in zip(self._values, arrays, strict=True)
+        }
+        check(cells, f"{self.name}: (window - {first + skip}, layer)", self.timed, self.unknown)
 
     def by_window(self) -> Columns:
         """Sums of every counted window, with its number, peaks and (with a clock) total time."""
         if not self._parts:
             return {}
-        return {each: np.concatenate([part[each] for part in self._parts]) for each in self._parts[0]}
+        sums = np.concatenate([each for each, _ in self._parts])
+        place = {each: i for i, each in enumerate(self._values)}
+        found = {each: sums[:, place[each]] for each in self.columns}
+        extra = self._parts[0][1]
+        return found | {each: np.concatenate([part[each] for _, part in self._parts]) for each in extra}
 
     def total(self, column: str, phase: int | None = None) -> int:
         """Sum over layers, of one phase or of both; a Python integer, exact at any size."""

@@ -160,7 +160,7 @@ def prepared_chunks(trace: Trace, demand: Demand, timing: bool) -> Iterator[tupl
     """Read and prepare a trace chunk by chunk, one chunk ahead of its use."""
     meta, prefill = trace.meta, trace.windows.prefill
     tables = tables_for(trace, demand, timing)
-    source = trace.chunks(tables, decode_only={"candidates"} & tables)
+    source = trace.chunks(tables, decode_only={"candidates"} & tables, halves=True)
     table = trace.has("candidates")
 
     widest = 0.0

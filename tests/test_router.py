@@ -6,7 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from replay.router import WEIGHT_FLOOR, route, weights
+from replay.router import (
+    WEIGHT_FLOOR,
+    route,
+    shortlist_dense,
+    shortlist_halves,
+    shortlist_sparse,
+    weights,
+)
 
 EXPERTS = (32, 256, 512)
 BASE_SCALES = (0.5, 1.0, 2.0, 4.0, math.exp(0.85))
@@ -105,3 +112,44 @@ def test_ties_masks_and_small_scores():
         bonus, rank1 = rng.choice([0.0, 0.25, 0.5, 0.85, -1.0], 2)
         expected = reference(z, held, count, protect, bonus, rank1, False)
         assert np.array_equal(route(z, held, count, protect, float(bonus), float(rank1)), expected)
+
+
+def listed(row: np.ndarray, count: int, reach: float) -> list[tuple[int, float]]:
+    """The shortlist of one row by its definition: every finite score that a boost could bring to the count-th best."""
+    finite = [(-float(x), e) for e, x in enumerate(row) if np.isfinite(x)]
+    best = sorted(finite)[:count]
+    kth = -best[-1][0] if len(best) == count else -np.inf
+    return [(e, -x) for x, e in sorted(finite) if -x + reach >= kth]
+
+
+@pytest.mark.parametrize("experts", [1, 2, 31, 32, 33, 64, 100, 512])
+def test_shortlists_are_what_they_are_defined_to_be(experts):
+    """Dense rows as float32 and as the bits of float16, and sparse ones: ties, -inf, signs, any count and reach."""
+    rng = np.random.default_rng(experts)
+    for draw in range(24):
+        scale = rng.choice([1e-7, 0.25, 3.0, 2000.0])
+        halves = (rng.normal(0, 1, (5, experts)) * scale).astype(np.float16)
+        if draw % 3 == 0:
+            halves = np.round(halves)  # many ties, and zeros of both signs
+        halves[rng.random(halves.shape) < rng.choice([0.0, 0.3, 0.95])] = -np.inf
+        halves[0] = -np.inf
+        wide = halves.astype(np.float32)
+        count = int(rng.choice([1, 2, 6, 10, 32, 33, experts, experts + 5]))
+        reach = float(rng.choice([0.0, 0.85, 1e-9, 7.5, 1e6]))
+        expected = [listed(row, min(count, experts), reach) for row in wide]
+        for offsets, ids, scores in (
+            shortlist_dense(wide, count, reach),
+            shortlist_halves(halves.view(np.int16), count, reach),
+        ):
+            for i, row in enumerate(expected):
+                found = slice(offsets[i], offsets[i + 1])
+                assert list(zip(ids[found].tolist(), scores[found].tolist(), strict=True)) == row
+        order = rng.permuted(np.tile(np.arange(experts, dtype=np.int32), (5, 1)), axis=1)
+        starts = np.arange(6, dtype=np.int64) * experts
+        mixed = np.take_along_axis(wide, order.astype(np.int64), 1)
+        offsets, ids, scores = shortlist_sparse(starts, order.ravel(), mixed.ravel())
+        for i, row in enumerate(wide):
+            found = slice(offsets[i], offsets[i + 1])
+            assert list(zip(ids[found].tolist(), scores[found].tolist(), strict=True)) == listed(
+                row, experts, np.inf
+            )

@@ -58,7 +58,7 @@ class Scores:
     offsets : numpy.ndarray of int64, [n + 1]
         Where each row's scores begin.
     scores : numpy.ndarray of float32
-        Logits, row after row (float16 widened exactly).
+        Logits, row after row (float16 widened exactly, or as it is stored where ``halves`` was asked for).
     experts : numpy.ndarray of int32 or None
         Their ids; None: dense, one score an expert in every row.
     """

@@ -67,7 +67,7 @@ def join_lists(parts: Sequence[Block], name: str, dtype: type) -> Lists:
     row = item = 0
     for column in columns:
         after, end = row + len(column.offsets) - 1, item + len(column.values)
-        if column.values.dtype == np.float16:
+        if column.values.dtype == np.float16 and dtype is np.float32:
             widen(column.values, values[item:end])
         else:
             values[item:end] = column.values
@@ -106,7 +106,9 @@ def beside(parts: Sequence[Block], name: str, picks: Lists, dtype: type, unknown
     return values
 
 
-def fill(chunk: Chunk, name: str, parts: Sequence[Block], columns: Sequence[str]) -> None:
+def fill(
+    chunk: Chunk, name: str, parts: Sequence[Block], columns: Sequence[str], halves: bool = False
+) -> None:
     """Put a table's rows into a chunk.
 
     Parameters
@@ -119,6 +121,8 @@ def fill(chunk: Chunk, name: str, parts: Sequence[Block], columns: Sequence[str]
         Its rows of the chunk's windows.
     columns : sequence of str
         The columns that were read.
+    halves : bool
+        Scores that are stored as float16 stay so.
     """
     parts = [part for part in parts if not part.bare]
     if name == "selections":
@@ -128,9 +132,9 @@ def fill(chunk: Chunk, name: str, parts: Sequence[Block], columns: Sequence[str]
         if "outcome" in columns:
             chunk.outcome = beside(parts, "outcome", chunk.selections, np.uint8, 255)
     elif name == "candidates":
-        chunk.candidates = _scores(parts, candidates=True)
+        chunk.candidates = _scores(parts, candidates=True, halves=halves)
     elif name == "router_scores":
-        chunk.router_scores = _scores(parts, candidates=False)
+        chunk.router_scores = _scores(parts, candidates=False, halves=halves)
     elif name == "residents":
         experts = join_lists(parts, "experts", np.int32)
         chunk.residents = ResidentRows(join(parts, "window"), join(parts, "layer"), experts)
@@ -138,16 +142,17 @@ def fill(chunk: Chunk, name: str, parts: Sequence[Block], columns: Sequence[str]
         chunk.tables[name] = {column: join(parts, column) for column in columns}
 
 
-def _scores(parts: Sequence[Block], candidates: bool) -> Scores:
-    scores = join_lists(parts, "scores", np.float32)
+def _scores(parts: Sequence[Block], candidates: bool, halves: bool) -> Scores:
+    stored = {part.lists("scores").values.dtype.type for part in parts}
+    kind = np.float16 if halves and stored == {np.float16} else np.float32
+    scores = join_lists(parts, "scores", kind)
     experts = None
     if parts and "experts" in parts[0].columns:
         experts = join_lists(parts, "experts", np.int32).values
     window, row, layer = (join(parts, name) for name in ("window", "row", "layer"))
     after = None
     if candidates:
-        stored = [_issued_after(part) for part in parts]
-        after = np.concatenate(stored) if stored else layer
+        after = np.concatenate([_issued_after(part) for part in parts]) if parts else layer
     return Scores(window, row, layer, after, scores.offsets, scores.values, experts)
 
 

@@ -105,6 +105,7 @@ class Trace:
         max_rows: int = 4096,
         max_windows: int | None = None,
         decode_only: Collection[str] = (),
+        halves: bool = False,
     ) -> Iterator[Chunk]:
         """Stream the named tables once, in chunks of whole windows.
 
@@ -120,6 +121,8 @@ class Trace:
             Most window rows, and windows, of a chunk; at least one window is in it. Score tables lower both.
         decode_only : collection of str
             Tables whose prefill rows are checked and then left out.
+        halves : bool
+            Leave scores that are stored as float16 as they are.
 
         Yields
         ------
@@ -146,7 +149,7 @@ class Trace:
                 for name, stream in streams.items():
                     parts = stream.take(stop)
                     check_windows(parts, name, self.frame, first, stop, stream.report)
-                    fill(chunk, name, parts, stream.names)
+                    fill(chunk, name, parts, stream.names, halves)
                 yield chunk
         finally:
             for stream in streams.values():

@@ -41,10 +41,11 @@ class View(Trace):
         max_rows: int = 4096,
         max_windows: int | None = None,
         decode_only: Collection[str] = (),
+        halves: bool = False,
     ) -> Iterator[Chunk]:
         """Stream the named tables once, as the trace's own ``chunks`` does, without the other windows."""
         done = 0
-        source = self.base.chunks(tables, columns, max_rows, max_windows, decode_only)
+        source = self.base.chunks(tables, columns, max_rows, max_windows, decode_only, halves)
         for chunk in source:
             keep = np.zeros(chunk.w1 - chunk.w0, bool)
             last = int(np.searchsorted(self.kept, chunk.w1))
