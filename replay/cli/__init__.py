@@ -124,9 +124,7 @@ class Grouped(TyperGroup):
         widest = max(map(len, shown))
         for title, names in groups:
             rows = [
-                (name.ljust(widest), shown[name].get_short_help_str(200))
-                for name in names
-                if name in shown
+                (name.ljust(widest), shown[name].get_short_help_str(200)) for name in names if name in shown
             ]
             if rows:
                 with formatter.section(title):

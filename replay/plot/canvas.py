@@ -106,6 +106,16 @@ def _key_columns(names: Sequence[str], width: float) -> int:
     return max(1, min(len(names), int((width - 0.2) / widest)))
 
 
+def from_zero(ax: Axes, axis: str = "y") -> None:
+    """Let an axis begin at 0 and leave room for a whole marker at its other end, however close the values are."""
+    most = float(ax.dataLim.y1 if axis == "y" else ax.dataLim.x1)
+    most = 1.06 * most if np.isfinite(most) and most > 0 else 1.0
+    if axis == "y":
+        ax.set_ylim(0, most)
+    else:
+        ax.set_xlim(0, most)
+
+
 def every(points: int, most: int) -> int:
     """At every how many points a line has its marker, so that there are about so many.
 

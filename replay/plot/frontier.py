@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from replay.plot.canvas import alone, by_series, byte_unit, keys, keys_height, numbers
+from replay.plot.canvas import alone, by_series, byte_unit, from_zero, keys, keys_height, numbers
 from replay.plot.style import Looks, applied, looks_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,6 @@ def plot_frontier(table: pl.DataFrame, *, ax: Axes | None = None, looks: Looks |
                 label=look.name, gid=look.gid, **(look.of_marker() | {"markersize": 8}),
             )  # fmt: skip
         ax.set(xlabel=f"{name} read per token", ylabel="misses per token")
-        ax.set_xlim(left=0)
-        ax.set_ylim(bottom=0)
+        from_zero(ax, "x")
+        from_zero(ax)
     return ax

@@ -9,7 +9,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from replay.plot.canvas import by_series, byte_unit, figure, keys, keys_height, numbers, panels, time_unit
+from replay.plot.canvas import (
+    by_series,
+    byte_unit,
+    figure,
+    from_zero,
+    keys,
+    keys_height,
+    numbers,
+    panels,
+    time_unit,
+)
 from replay.plot.style import Looks, applied, looks_of
 
 if TYPE_CHECKING:
@@ -68,4 +78,4 @@ def _draw(ax: Axes, table: pl.DataFrame, looks: Looks, column: str, unit: float)
             **drawn,
         )
     ax.set(xlabel=f"{name} read ahead per token")
-    ax.set_ylim(bottom=0)
+    from_zero(ax)

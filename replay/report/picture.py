@@ -114,7 +114,8 @@ def _frontier(subject: Subject) -> Picture:
     ]
     alt = f"Misses per token over MB read per token, a marker a policy: {'; '.join(points)}."
     caption = (
-        "Further down misses less, further left reads less: up and right of another marker is worse on both."
+        "Further down misses less, further left reads less: up and right of another marker is worse on both. "
+        "replay frontier TRACE draws whole families of guesses this way, from few reads to many."
     )
     caption += "" if subject.timed else " Bytes are those asked for."
     return _picture("frontier", plot_frontier(table, looks=subject.looks), alt, caption)
