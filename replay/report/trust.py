@@ -83,7 +83,8 @@ def _cost_to_picks(subject: Subject, kind: str) -> str:
         )
     if drifts:
         widest = max(drifts, key=abs)
-        text += f" From the first tenth of the trace to the last the share moves by at most {abs(100 * widest):.1f} points."
+        moved = f"{abs(100 * widest):.1f} points"
+        text += f" From the first tenth of the trace to the last the share moves by at most {moved}."
     return text
 
 
