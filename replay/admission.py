@@ -47,8 +47,10 @@ NOTED, LIST, FLAGS = 20, 21, 22  # addresses: experts noted for each layer, who 
 RANKS, RAW_RANKS = 23, 24  # addresses: features of the merged experts, by expert
 KINDS = 25  # from here on, a word a gate: its place in the registry
 OWN = 32  # from here on, two words a gate: where its own words and its own reals begin
-MOST = 6
-"""Gates that a spec may hold at most."""
+MOST = 7
+"""Gates that a spec may hold at most, a read-ahead policy's own among them."""
+OF_READ_AHEAD = -1
+"""What stands for a place in the registry where a read-ahead policy admits its guesses itself (``seqmoe``)."""
 HEADER = OWN + 2 * MOST
 
 # -- shared reals

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,6 +105,10 @@ def _reach(policy: Resolved, routes: Routes, shape: Shape) -> float:
 _MODES = {"oracle": fr.ORACLE, "finemoe": fr.LISTED, "previous": fr.PREVIOUS, "stmoe": fr.SUCCESSORS}
 
 
+def _read_ahead(policy: Resolved) -> ModuleType:
+    return import_module(READ_AHEAD[policy.spec.read_ahead.name])
+
+
 def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Routes) -> NDArray[np.int64]:
     s = np.zeros(fr.SETTINGS, np.int64)
     s[fr.LAYERS], s[fr.EXPERTS], s[fr.TOP_K] = shape.layers, shape.experts, shape.top_k
@@ -118,6 +123,9 @@ def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Rout
         rank = policy.ranking
         s[fr.READ_AHEAD], s[fr.COUNT_K], s[fr.PROTECT] = fr.RANKED, min(rank.k, shape.experts), rank.p
         s[fr.BOOSTED] = _reach(policy, routes, shape) > 0
+    elif hasattr(ahead := _read_ahead(policy), "picks"):
+        picks = ahead.picks(policy.values[policy.spec.read_ahead.name], shape.top_k)
+        s[fr.READ_AHEAD], s[fr.COUNT_K] = fr.RANKED, min(picks, shape.experts)
     elif policy.spec.read_ahead.name in _MODES:
         s[fr.READ_AHEAD] = _MODES[policy.spec.read_ahead.name]
     s[fr.TOUCH] = policy.touch
@@ -210,7 +218,7 @@ class Lane:
         self.steps = load_eviction(evict.name)
         options = policy.values[evict.name]
         words = self.steps.words(plan, shape, options)
-        ahead = import_module(READ_AHEAD[policy.spec.read_ahead.name])
+        ahead = _read_ahead(policy)
         taught = policy.values[policy.spec.read_ahead.name]
         past = ahead.words(shape, taught) if hasattr(ahead, "words") else 0
         self.memory = build(plan, shape.sizes, words, top_k=shape.top_k, past_words=past)
@@ -238,11 +246,14 @@ class Lane:
         loaded = [(gate.load(name), self.policy.values[name]) for name in names]
         areas = [each.lay(options, shape) for each, options in loaded]
         kinds = [list(gate.POLICIES).index(name) for name in names]
+        if own := hasattr(ahead := _read_ahead(self.policy), "lay"):
+            areas.insert(0, ahead.lay(self.policy.values[self.policy.spec.read_ahead.name], shape))
+            kinds.insert(0, ad.OF_READ_AHEAD)
         self.gating = ad.lay(shape.layers, shape.experts, shape.top_k, kinds, areas)
-        self.ask = gate.ask_all(bool(names))
+        self.ask = gate.ask_all(bool(kinds))
         self.dense = any(each.dense for each, _ in loaded)
-        self.planned = any(each.planned(options) for each, options in loaded)
-        self.settings[fr.GATES], self.settings[fr.PLANNED] = len(loaded), self.planned
+        self.planned = own or any(each.planned(options) for each, options in loaded)
+        self.settings[fr.GATES], self.settings[fr.PLANNED] = len(kinds), self.planned
         self.clock = clock
         self.plan = lay_plan(clock.latency_ns, clock.device_gbps, clock.stream_gbps)
 

@@ -202,7 +202,8 @@ def _check_guess(by_kind: dict[str, list[Part]]) -> None:
 def _check_gates(by_kind: dict[str, list[Part]]) -> None:
     """Refuse gates that have nothing to admit, or no scores to judge by."""
     ahead = by_kind.get("read-ahead", [Part("none")])[0].name
-    ranks = hasattr(import_module(predict.POLICIES[ahead]), "ranking")
+    module = import_module(predict.POLICIES[ahead])
+    ranks = hasattr(module, "ranking") or hasattr(module, "picks")
     for each in by_kind.get("gate", ()):
         if ahead == "none":
             raise InputError(f"{each.name} admits what a read-ahead policy guesses; add one, such as unpert1")

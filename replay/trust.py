@@ -135,8 +135,8 @@ def _coverage(
     trace: Trace, policies: Sequence[Resolved], routes: Sequence[Routes], coverage: Coverage
 ) -> list[str]:
     found, decode = [], ~trace.windows.prefill
-    reading = [p for p in policies if p.ranking is not None]
-    if trace.has("candidates") and (reading or any(p.spec.read_ahead.name == "oracle" for p in policies)):
+    reading = [p for p in policies if p.ranking is not None or p.spec.read_ahead.name in ("oracle", "seqmoe")]
+    if trace.has("candidates") and reading:
         missing = int((decode & ~coverage.candidates).sum())
         if missing:
             found.append(f"{missing} decode windows have no candidates: read-ahead does nothing there")

@@ -109,7 +109,7 @@ def usable(seed: int) -> Case | None:
         return None
     if not routes_served(case):
         return None
-    if case.spec.prefetch in ("unpert1", "unpert0", "route") and not case.trace.has_candidates:
+    if case.spec.prefetch in ("unpert1", "unpert0", "route", "seqmoe") and not case.trace.has_candidates:
         return None
     return replace(case, options=replace(case.options, rows_used={}))
 

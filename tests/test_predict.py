@@ -10,6 +10,7 @@ from test_slow_twin import stream_of
 from replay.comparison import compare
 from replay.errors import InputError
 from replay.semantics import routes_of
+from replay.timing import ClockParams
 from replay.trace import open_trace
 
 
@@ -107,8 +108,39 @@ def test_finemoe_needs_dense_router_scores(tmp_path):
         compare(open_trace(tmp_path / "none"), ["finemoe"], slots="2", grid=())
 
 
-@pytest.mark.parametrize("name", ["previous", "stmoe"])
-def test_predicted_routes_are_refused(pairs, name):
+@pytest.fixture(scope="module")
+def ahead(tmp_path_factory):
+    """Three layers of 3 MB experts; at the window's start layer 2's scores say 5, 4, 3 and so on; 5 is wanted."""
+    trace = stream_of([[[0], [1], [5]]], layers=3)
+    trace.sizes = dict.fromkeys(trace.sizes, 3_000_000)
+    trace.has_candidates = True
+    trace.candidates = {(0, 0, 2): (-1, {e: float(e) for e in range(6)})}
+    path = tmp_path_factory.mktemp("ahead") / "trace"
+    write(trace, path)
+    return open_trace(path)
+
+
+def test_seqmoe_admits_what_can_be_there_in_time(ahead):
+    """Layer 2 asks after 1,800 us: 80 us and 500 us a job at 6 GB/s let three of the four candidates through."""
+    wide = compare(ahead, ["seqmoe", "unpert1:k=4"], slots="20", grid=(), clock=ClockParams())
+    rows = [row for row in wide.layers.to_dicts() if row["layer"] == 2]
+    assert [row["issued"] for row in rows] == [3, 4]
+    assert rows[0]["timely"] == 1 and rows[0]["late"] == 0
+    for device, jobs in ((1.0, 0), (2.0, 1), (4.0, 2), (6.0, 3), (12.0, 4)):
+        run = compare(ahead, ["seqmoe"], slots="20", grid=(), clock=ClockParams(device_gbps=device))
+        assert run.layers.to_dicts()[2]["issued"] == jobs, device
+
+
+def test_seqmoe_with_a_gate_behind_it(ahead):
+    """What a gate withholds takes no time: of four candidates the last, worse than the best, is withheld."""
+    run = compare(
+        ahead, ["seqmoe:k=1,extra=3+margin:-2"], slots="20", grid=(), clock=ClockParams(device_gbps=12.0)
+    )
+    assert run.layers.to_dicts()[2]["issued"] == 3
+
+
+@pytest.mark.parametrize("name", ["previous", "stmoe", "seqmoe"])
+def test_predicted_routes_are_refused(ahead, name):
     """What ranks no candidates has no selections to offer."""
     with pytest.raises(InputError, match="predicted needs a ranked read-ahead policy"):
-        compare(pairs, [f"{name}+lru"], slots="2", routes=routes_of(["predicted"]))
+        compare(ahead, [f"{name}+lru"], slots="2", routes=routes_of(["predicted"]))

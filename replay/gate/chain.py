@@ -4,16 +4,19 @@ Any number of gates costs the loop's caller one argument: numba looks each funct
 call. Specs without gates pass :mod:`replay.gate.idle` instead and never load this file.
 """
 
-from replay.admission import CANDIDATE, GATES, KINDS, OWN
+from replay.admission import CANDIDATE, GATES, KINDS, OF_READ_AHEAD, OWN
 from replay.gate import budget, confidence, margin, mass
 from replay.jit import called, gate
+from replay.predict import seqmoe
 
-_margin, _confidence, _mass, _budget = margin.ask, confidence.ask, mass.ask, budget.ask
+_margin, _confidence, _mass, _budget, _seqmoe = margin.ask, confidence.ask, mass.ask, budget.ask, seqmoe.ask
 
 
 @called
 def _one(kind, operation, at, reals_at, words, reals):
-    """Ask or tell one gate; ``kind`` is its place in the registry."""
+    """Ask or tell one gate; ``kind`` is its place in the registry, or a read-ahead policy's own."""
+    if kind == OF_READ_AHEAD:
+        return _seqmoe(operation, at, reals_at, words, reals)
     if kind == 0:
         return _margin(operation, at, reals_at, words, reals)
     if kind == 1:

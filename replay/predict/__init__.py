@@ -1,4 +1,13 @@
-"""Read-ahead policies: one file each, a line each here (name: module). Nothing heavy is imported."""
+"""Read-ahead policies: one file each, a line each here (name: module). Nothing heavy is imported.
+
+A policy's file holds its declaration ``POLICY``, and where it needs them
+
+- ``ranking(values)``: the rule that ranks a row's candidates (:mod:`replay.predict.ranking`);
+- ``picks(options, top_k)``: how many raw candidates of a row it ranks, without such a rule;
+- ``words(shape, options)`` and ``setup(m, shape, options)``: words of the arena's memory in which it remembers past
+  events (at ``m[PAST]``), and what to write there first;
+- ``lay(options, shape)`` and ``ask``: its own admission of its guesses, as a gate's (:mod:`replay.gate`).
+"""
 
 POLICIES: dict[str, str] = {
     "none": "replay.predict.none",
@@ -9,4 +18,5 @@ POLICIES: dict[str, str] = {
     "previous": "replay.predict.previous",
     "stmoe": "replay.predict.stmoe",
     "finemoe": "replay.predict.finemoe",
+    "seqmoe": "replay.predict.seqmoe",
 }

@@ -173,6 +173,23 @@ class Budget(Gate):
             self.free = self._done(one)
 
 
+class Deadlines(Gate):
+    """What `seqmoe` admits of its own: a job that ends, behind those issued before, by when its event asks."""
+
+    free = 0
+
+    def _end(self, one: Candidate) -> int:
+        return self.plan.done(self.free, one.size, self.plan.device)
+
+    def admits(self, one: Candidate, deadline: int) -> bool:
+        """In time."""
+        return self._end(one) <= deadline
+
+    def issued(self, one: Candidate) -> None:
+        """One more job."""
+        self.free = self._end(one)
+
+
 GATES: dict[str, type[Gate]] = {
     "margin": Margin,
     "confidence": Confidence,
@@ -234,7 +251,7 @@ def draw_gates(rng: Random, trace: SlowTrace, prefetch: str) -> tuple[tuple[str,
     """No gate in half of the cases, else one to three that the read-ahead and the trace allow."""
     if prefetch == "none" or rng.random() < 0.5:
         return ()
-    ranked = prefetch in ("unpert1", "unpert0", "route")
+    ranked = prefetch in ("unpert1", "unpert0", "route", "seqmoe")
     dense = all(len(z) == trace.experts for _, z in trace.candidates.values())
     known = [
         name

@@ -220,9 +220,12 @@ def _draw_history(rng: Random, spec: SlowSpec) -> SlowSpec:
     """In one case of four, a read-ahead policy that learns from the past instead."""
     if rng.random() < 0.75:
         return spec
-    name = rng.choice(sorted(PREDICTORS))
-    options = PREDICTORS[name].draw(rng)
-    return replace(spec, prefetch=name, prefetch_options=options, k=None, p=None, b=None, r1=None)
+    spec = replace(spec, k=None, p=None, b=None, r1=None)
+    name = rng.choice([*sorted(PREDICTORS), "seqmoe"])
+    if name == "seqmoe":
+        few = {"extra": rng.randint(0, 4)} if rng.random() < 0.5 else {}
+        return replace(spec, prefetch=name, k=rng.choice([None, 0, 2]), prefetch_options=few)
+    return replace(spec, prefetch=name, prefetch_options=PREDICTORS[name].draw(rng))
 
 
 def _draw_acting(rng: Random, spec: SlowSpec) -> SlowSpec:

@@ -18,6 +18,7 @@ READS = {
     "oracle": frozenset({*ACTING}),
     "previous": frozenset({*ACTING}),
     "finemoe": frozenset({*ACTING, "d", "store"}),
+    "seqmoe": frozenset({*ACTING, "k", "extra"}),
     "stmoe": frozenset({*ACTING, "successors", "new"}),
 }
 """Options that each read-ahead policy reads; another one is an error."""
@@ -92,6 +93,8 @@ def ranking(spec: SlowSpec, trace: SlowTrace) -> Ranking:
     protect = first_known(spec.p, said.get("protect"), trace.protect, 3)
     bonus = first_known(spec.b, said.get("bonus"), trace.bonus, 0.85)
     r1_bonus = first_known(spec.r1, said.get("r1"), trace.r1_bonus, 0.0)
+    if spec.prefetch == "seqmoe":
+        count = first_known(spec.k, trace.top_k) + spec.prefetch_options.get("extra", 3)
     if spec.prefetch == "unpert0":
         return Ranking(count, 3, bonus, 0.0)
     if spec.prefetch == "route" and bonus > 0:

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from .arena import Arena, ArenaTooSmall
 from .clock import SlowClock
 from .evict import POLICIES
-from .gate import GATES, Candidate, Plan, features, plain
+from .gate import GATES, Candidate, Deadlines, Plan, features, plain
 from .history import PREDICTORS
 from .predict import groups, merged
 from .result import COUNTERS, BeginWindow, Event, Issue, SlowResult
@@ -58,7 +58,8 @@ class _Replay:
         self.count: dict[tuple[int, int], dict[str, int]] = {}
         self.peak = (0, 0)
         self.plan = Plan(trace, clock)
-        self.gates = [GATES[name](trace, chosen, self.plan) for name, chosen in spec.gates]
+        own = [Deadlines(trace, {}, self.plan)] if spec.prefetch == "seqmoe" else []
+        self.gates = own + [GATES[name](trace, chosen, self.plan) for name, chosen in spec.gates]
         self.named: dict[Key, set[str]] = {}
 
     def rows(self, window: int) -> int:
