@@ -152,7 +152,7 @@ class Prepared:
         """Number of the chunk's first window in the trace."""
         return self.chunk.w0
 
-    def router_rows(self, rows: Numbers) -> tuple[NDArray[np.float32], Numbers]:
+    def router_rows(self, rows: Numbers) -> tuple[NDArray[np.floating], Numbers]:
         """Dense router scores, and where each decode window's begin; -1: a prefill window, or one without scores.
 
         Parameters
@@ -162,8 +162,8 @@ class Prepared:
 
         Returns
         -------
-        scores : float32[n, E]
-            By window, row and layer.
+        scores : float16[n, E] or float32[n, E]
+            By window, row and layer, as stored.
         start : int64[W]
         """
         raw, every = self.chunk.router_scores, np.diff(self.chunk.row_start)

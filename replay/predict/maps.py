@@ -43,16 +43,16 @@ class Lists(NamedTuple):
     ids: NDArray[np.int32]
 
 
-@kernel(types.void(types.Array(types.float32, 2, "C", readonly=True), types.int64[::1], _F64_2D))
-def softmax_rows(scores, chosen, out):
-    """Softmax of the chosen rows, in double; a row that is masked throughout has no mass.
+@kernel(types.void(types.float32[:, ::1], _F64_2D))
+def softmax_rows(scores, out):
+    """Softmax of rows, in double; a row that is masked throughout has no mass.
 
     Parameters
     ----------
-    scores, chosen, out : float32[n, E], int64[m], float64[m, E]
+    scores, out : float32[n, E], float64[n, E]
     """
-    for i in range(len(chosen)):
-        row = scores[chosen[i]]
+    for i in range(len(scores)):
+        row = scores[i]
         best = row[0]
         for e in range(len(row)):
             best = max(best, row[e])
@@ -255,7 +255,7 @@ class Maps:
         self._lists: Lists | None = None
 
     def lists(
-        self, first: int, scores: NDArray[np.float32], start: NDArray[np.int64], rows: NDArray[np.int64]
+        self, first: int, scores: NDArray[np.floating], start: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> Lists:
         """Guesses of a chunk; every chunk once, in order; asked again for the last one it only repeats itself.
 
@@ -263,7 +263,7 @@ class Maps:
         ----------
         first : int
             The chunk's first window.
-        scores : float32[n, E]
+        scores : float16[n, E] or float32[n, E]
             Dense router scores, by window, row and layer.
         start : int64[W]
             Where in ``scores`` each window begins; -1: it is not to be matched.
@@ -275,7 +275,7 @@ class Maps:
                 self._seen, self._lists = first, self._step(scores, start, rows)
             return self._lists
 
-    def _step(self, scores: NDArray[np.float32], start: NDArray[np.int64], rows: NDArray[np.int64]) -> Lists:
+    def _step(self, scores: NDArray[np.floating], start: NDArray[np.int64], rows: NDArray[np.int64]) -> Lists:
         layers, ahead = self.layers, max(self.layers - self.distance, 0)
         counts = np.zeros((len(start), layers + 1), np.int64)
         windows = np.flatnonzero(start >= 0)
@@ -292,7 +292,7 @@ class Maps:
 
     def _block(
         self,
-        scores: NDArray[np.float32],
+        scores: NDArray[np.floating],
         start: NDArray[np.int64],
         rows: NDArray[np.int64],
         windows: NDArray[np.int64],
@@ -301,7 +301,7 @@ class Maps:
         self._make_room(len(windows))
         chosen = np.concatenate([start[w] + np.arange(rows[w] * self.layers) for w in windows])
         chances = np.empty((len(chosen), self.experts))
-        softmax_rows(scores, chosen, chances)
+        softmax_rows(scores[chosen].astype(np.float32, copy=False), chances)
         each = chances.reshape(-1, self.layers, self.experts)
         first_row = np.concatenate(([0], np.cumsum(rows[windows]))).astype(np.int64)
         enter_maps(each, first_row, self.number, self._maps, self._masses)
