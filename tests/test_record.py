@@ -442,9 +442,11 @@ def test_models_and_blocks_that_cannot_be_recorded(tmp_path: Path) -> None:
 def test_the_model_is_left_as_it_was(tmp_path: Path) -> None:
     model = tiny("deepseek_v3")
     before = model.generate(prompt(), max_new_tokens=6, do_sample=False)
+    topk = torch.topk, torch.Tensor.topk
     with replay.record(model, tmp_path / "trace"):
         during = model.generate(prompt(), max_new_tokens=6, do_sample=False)
     assert (before == during).all()
+    assert (torch.topk, torch.Tensor.topk) == topk
     assert (before == model.generate(prompt(), max_new_tokens=6, do_sample=False)).all()
     assert not [each for each in model.modules() if each._forward_hooks or each._forward_pre_hooks]
 

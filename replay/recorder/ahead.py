@@ -11,7 +11,7 @@ from typing import Any
 
 from replay.recorder.layer import Layer, tensors_of
 from replay.recorder.reading import Seen, project
-from replay.recorder.topk import watch
+from replay.recorder.topk import Watch
 
 _COPIED = 64 * 2**20  # most bytes of router matrices that are copied to be computed together
 
@@ -91,8 +91,6 @@ class Together:
     def __init__(self, layers: list[Layer], norms: list[Norm]):
         import torch
 
-        self.layers = layers
-        self.targets = [layer.index for layer in layers]
         self.norm = norms[0]
         projections = [layer.block.projection for layer in layers]
         self.weights = [each.weight for each in projections]
@@ -111,23 +109,22 @@ class Together:
         """Whether the matrices are still what was copied."""
         return self.versions == [each._version for each in self.weights]
 
-    def __call__(self, residuals: list[Any]) -> Any:
-        """Score residual streams [.., hidden], one a layer: [layers, rows, E]."""
+    def __call__(self, residuals: Any) -> Any:
+        """Score residual streams [layers, rows, hidden]: [layers, rows, E]."""
         import torch
 
-        stacked = torch.stack(residuals).reshape(len(residuals), -1, self.matrix.shape[1])
-        x = normalised(stacked, self.norm.centred, self.norm.eps)
+        x = normalised(residuals.to(self.matrix.device), self.norm.centred, self.norm.eps)
         return x.bmm(self.matrix) if self.bias is None else torch.baddbmm(self.bias, x, self.matrix)
 
 
 def alone(layer: Layer, residual: Any) -> Any:
-    """Score a residual stream from an earlier layer with one layer's norm and router.
+    """Score residual streams from an earlier layer with one layer's norm and router.
 
     Parameters
     ----------
     layer : Layer
     residual : torch.Tensor
-        [.., hidden].
+        [rows, hidden].
 
     Returns
     -------
@@ -137,22 +134,32 @@ def alone(layer: Layer, residual: Any) -> Any:
     reading = layer.reading
     assert reading is not None
     given = residual if layer.norm is None else layer.norm(residual)
-    if reading.linear and not (reading.chosen and reading.in_router):
+    if not needs_router(layer):
         return project(layer.block, given, reading.wide)
-    now, (args, kwargs) = layer.seen.given, layer.seen.call
-    if given.numel() != now.numel():
-        return given.new_zeros(0, layer.block.count)  # not one row a token
-    given = given.reshape(now.shape).to(now.dtype)
-    args = tuple(given if each is now else each for each in args)
-    kwargs = {name: given if each is now else each for name, each in kwargs.items()}
+    given = given.to(layer.given_type).reshape(*[1] * (layer.given_dims - 2), *given.shape)
     kept, layer.seen = layer.seen, Seen(given=given)  # apart from what is recorded
+    block = layer.block
+
+    def keep(module: Any, args: Any, output: Any) -> None:
+        layer.seen.projected = output
+
+    handle = block.projection.register_forward_hook(keep)
     try:
-        with (watched := watch(layer.block.count)):
-            layer.seen.router = tensors_of(layer.block.router.forward(*args, **kwargs))
+        with Watch(block.count) as watched:
+            layer.seen.router = tensors_of(block.router.forward(given))
         layer.seen.choices = watched.seen
+        if block.projection is block.router:
+            layer.seen.projected = layer.seen.router[0]
         return layer.scores(layer.seen)
     finally:
+        handle.remove()
         layer.seen = kept
+
+
+def needs_router(layer: Layer) -> bool:
+    """Whether the router itself has to run for a layer's candidates: its matrix alone does not give its scores."""
+    reading = layer.reading
+    return reading is not None and (not reading.linear or (reading.chosen and reading.in_router))
 
 
 class Ahead:
@@ -161,91 +168,85 @@ class Ahead:
     Parameters
     ----------
     layers : list of Layer
-        In the order in which they run.
+        In the order in which they run, after their first pass.
     distance : int
         MoE layers between source and target.
 
     Attributes
     ----------
-    pairs : list of tuple
-        Source and target of each candidate.
+    sources : list of int
+        Decoder layers, by the id of the module, whose residual streams are wanted: one a target.
     targets : list of int
-        Target layers, in the order of :meth:`scores`.
+        The layers that have candidates, ascending.
     """
 
     def __init__(self, layers: list[Layer], distance: int):
-        self.pairs = [
+        pairs = [
             (source, target)
             for source, target in zip(layers[:-distance], layers[distance:], strict=True)
             if source.block.layer is not None
             and source.block.layer is not target.block.layer
-            and not (target.reading is not None and target.reading.fixed)
+            and target.reading is not None
+            and not target.reading.fixed
+            and (target.given_dims or not needs_router(target))
         ]
-        self.targets: list[int] = []
-        self._groups: list[Together] | None = None
-        self._alone: list[Layer] = []
-        self._sources: dict[int, int] = {}
-        self._norms: dict[int, Norm | None] = {}
-
-    def prepare(self) -> None:
-        """Learn the norms from the first pass; forget what it kept."""
-        for _, target in self.pairs:
-            self._norms[target.index] = fit_norm(target)
-            target.normed = None, None
+        self.sources = [id(source.block.layer) for source, _ in pairs]
+        self.targets = [target.index for _, target in pairs]
+        self._layers = [target for _, target in pairs]
+        self._norms = [fit_norm(target) for target in self._layers]
+        for layer in layers:
+            layer.normed = None, None
+        self._groups: list[tuple[list[int], Together]] = []
+        self._alone: list[int] = []
+        self._together()
 
     def refresh(self) -> None:
         """Copy the routers' matrices again where they changed."""
-        if self._groups is None or not all(group.current() for group in self._groups):
-            self._groups = self._together()
-            grouped = {layer.index for group in self._groups for layer in group.layers}
-            self._alone = [target for _, target in self.pairs if target.index not in grouped]
-            self._sources = {target.index: id(source.block.layer) for source, target in self.pairs}
-            targets = [each for group in self._groups for each in group.targets]
-            self.targets = targets + [layer.index for layer in self._alone]
+        if not all(group.current() for _, group in self._groups):
+            self._together()
 
-    def scores(self, residuals: dict[int, Any]) -> list[Any]:
+    def scores(self, residuals: Any) -> Any:
         """Score what the layers left.
 
         Parameters
         ----------
-        residuals : dict of torch.Tensor
-            Residual stream after each decoder layer, by the id of its module.
+        residuals : torch.Tensor
+            Residual streams [targets, rows, hidden], those of ``sources``.
 
         Returns
         -------
-        list of torch.Tensor
-            Scores [n, rows, E], together those of ``targets`` in their order.
+        float32 ndarray
+            [rows, targets, E].
         """
-        if self._groups is None:
-            self.refresh()
-        assert self._groups is not None
-        sources = self._sources
-        found = [group([residuals[sources[target]] for target in group.targets]) for group in self._groups]
-        for layer in self._alone:
-            found.append(alone(layer, residuals[sources[layer.index]])[None])
-        return found
+        import torch
 
-    def _together(self) -> list[Together]:
-        """Groups of layers that can be computed together."""
-        kinds: dict[Any, list[tuple[Layer, Norm]]] = {}
-        for _, target in self.pairs:
-            norm, reading = self._norms.get(target.index), target.reading
-            if (
-                norm is None
-                or reading is None
-                or not reading.linear
-                or (reading.chosen and reading.in_router)
-            ):
+        found: list[Any] = [None] * len(self.targets)
+        for places, group in self._groups:
+            whole = len(places) == len(found)
+            for place, each in zip(places, group(residuals if whole else residuals[places]), strict=True):
+                found[place] = each.to(residuals.device)
+        for place in self._alone:
+            layer = self._layers[place]
+            given = residuals[place].to(layer.block.projection.weight.device)
+            found[place] = alone(layer, given).float().to(residuals.device)
+        return torch.stack(found, dim=1).cpu().numpy()
+
+    def _together(self) -> None:
+        """Group the layers that can be computed together."""
+        kinds: dict[Any, list[int]] = {}
+        for place, (layer, norm) in enumerate(zip(self._layers, self._norms, strict=True)):
+            if norm is None or needs_router(layer):
                 continue
-            weight = target.block.projection.weight
-            bias = getattr(target.block.projection, "bias", None) is None
-            shape = norm.scale is None, norm.shift is None, bias
-            kind = norm.centred, norm.eps, *shape, weight.shape, weight.device
-            kinds.setdefault(kind, []).append((target, norm))
-        groups = []
-        for members in kinds.values():
-            layers = [layer for layer, _ in members]
+            weight = layer.block.projection.weight
+            bias = getattr(layer.block.projection, "bias", None) is None
+            kind = norm.centred, norm.eps, norm.scale is None, norm.shift is None, bias
+            kinds.setdefault((*kind, weight.shape, weight.device), []).append(place)
+        self._groups = []
+        for places in kinds.values():
+            layers = [self._layers[place] for place in places]
             size = sum(layer.block.projection.weight.numel() * 4 for layer in layers)
-            if len(members) > 1 and size <= _COPIED:
-                groups.append(Together(layers, [norm for _, norm in members]))
-        return groups
+            norms = [norm for place in places if (norm := self._norms[place]) is not None]
+            if len(places) > 1 and size <= _COPIED:
+                self._groups.append((places, Together(layers, norms)))
+        grouped = {place for places, _ in self._groups for place in places}
+        self._alone = [place for place in range(len(self.targets)) if place not in grouped]

@@ -117,7 +117,7 @@ class Gather:
                 f"window {now.number}: layers picked for {sorted(shapes)} (rows, experts); expected one"
             )
         keep = now.keep
-        rows = next(iter(shapes))[0]
+        rows = whole = next(iter(shapes))[0]
         if keep is not None and len(keep) != rows:
             keep = None
         if keep is not None:
@@ -149,30 +149,48 @@ class Gather:
             events = [self.emulation.event(now.number, i, picks[:, i]) for i in range(picks.shape[1])]
         return Window(
             now.number, now.session, now.prefill, now.domain, picks, weights, scores, logits, wanted,
-            *self._candidates(now, keep), events, self._times(now),
+            self._residuals(now, keep, whole), events, self._times(now),
         )  # fmt: skip
 
-    def _candidates(
-        self, now: Forward, keep: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32] | None]:
-        """Targets, what they were issued after, and scores [rows, targets, E]."""
-        none = np.zeros(0, np.int64)
-        if self.ahead is None or not now.residuals:
-            return none, none, None
+    def _residuals(self, now: Forward, keep: NDArray[np.bool_] | None, rows: int) -> Any:
+        """The residual streams that candidates are made of, [targets, rows, hidden], copied; None without."""
+        import torch
+
+        if self.ahead is None or not now.residuals or not self.ahead.targets:
+            return None
         if self.copies is None:
             self.copies = any((now.residuals[i] != each).any() for i, each in now.originals.items())
-        found = self.ahead.scores(now.residuals)
-        rows, targets = len(now.picks[0]), np.array(self.ahead.targets)
-        if not found or any(each.shape[1] != rows for each in found):
+        found = [now.residuals[source] for source in self.ahead.sources]
+        if len({each.device for each in found}) > 1:
+            found = [each.to(found[0].device) for each in found]
+        stacked = torch.stack(found)
+        stacked = stacked.reshape(len(found), -1, stacked.shape[-1])
+        if stacked.shape[1] != rows:
             self.counts["windows without candidates, as the residual stream is not one row a token"] += 1
-            return none, none, None
-        scores = [each.float().cpu().numpy() for each in found]
-        whole = scores[0] if len(scores) == 1 else np.concatenate(scores)
-        if len(scores) > 1:
-            order = np.argsort(targets)
-            targets, whole = targets[order], whole[order]
-        whole = whole.transpose(1, 0, 2)
-        return targets, targets - self.distance, whole if keep is None else whole[keep]
+            return None
+        return stacked if keep is None else stacked[:, torch.from_numpy(keep).to(stacked.device)]
+
+    def score(self, windows: list[Window]) -> None:
+        """Make the candidates of windows that wait, all at once, then look whether the routers changed.
+
+        Parameters
+        ----------
+        windows : list of Window
+            Those with residual streams receive candidates instead.
+        """
+        import torch
+
+        waiting = [each for each in windows if each.residuals is not None]
+        if self.ahead is None or not waiting:
+            return
+        with torch.no_grad():
+            scores = self.ahead.scores(torch.cat([each.residuals for each in waiting], dim=1))
+        parts = np.split(scores, np.cumsum([len(each.picks) for each in waiting])[:-1])
+        targets = np.array(self.ahead.targets)
+        for window, part in zip(waiting, parts, strict=True):
+            window.targets, window.issued, window.candidates = targets, targets - self.distance, part
+            window.residuals = None
+        self.ahead.refresh()
 
     def _times(self, now: Forward) -> NDArray[np.float32] | None:
         if not now.asked:

@@ -9,7 +9,7 @@ from typing import Any
 from replay.errors import InputError
 from replay.recorder.find import Block
 from replay.recorder.reading import Reading, Seen, decide, flat, project
-from replay.recorder.topk import watch
+from replay.recorder.topk import Watch
 
 
 @dataclass
@@ -47,6 +47,8 @@ class Layer:
         What the hooks saw in the present pass.
     normed : tuple of torch.Tensor
         What that norm was given and gave, in the first pass.
+    given_dims, given_type : int, torch.dtype
+        Dimensions and type of the router's input; 0 and None where it is given more than one tensor.
     """
 
     def __init__(self, block: Block, ask: Callable[..., Any], end: Callable[[Layer], None], stage: Stage):
@@ -55,39 +57,67 @@ class Layer:
         self.reading: Reading | None = None
         self.norm: Any = None
         self.normed: tuple[Any, Any] = (None, None)
+        self.given_dims, self.given_type = 0, None
         self._ask, self._end, self._stage = ask, end, stage
         self.seen = Seen()
         self._watch: Any = None
         self.plain = False
         self._asked = self._full = False
         self._position: int | None = None  # of the scores in what the scorer returns; None: it is one tensor
-        self._first: Any = None
+        self._first: list[tuple[Any, Any]] = []  # scores of the first pass, and copies of them
         self._returned: Any = None
         self._outputs: list[tuple[Any, Any, Any]] = []
         self._handles: list[Any] = []
 
     def _arm_plainly(self) -> None:
-        """Two hooks that only keep what they see: the usual layer, nothing steered or timed."""
-        reading, stage, i = self.reading, self._stage, self.index
+        """Few hooks that only keep what they see: the usual layer, nothing steered or timed."""
+        reading, stage, i, width = self.reading, self._stage, self.index, self.block.count
         assert reading is not None
-        pick, weight, at = reading.pick_at, reading.weight_at, self._position
+        at, watched = self._position, Watch(self.block.count)
         scorer = self.block.projection if reading.logits == "projection" else self.block.router
 
         def enter_experts(module: Any, args: Any) -> None:
-            now = stage.now
-            if now is not None:
-                if now.picks[i] is not None:
-                    raise InputError(self._twice())
-                now.picks[i] = args[pick]
-                if weight is not None:
-                    now.weights[i] = args[weight]
+            self._keep_picks(args)
 
         def leave_scorer(module: Any, args: Any, output: Any) -> None:
             if stage.now is not None:
-                stage.now.scores[i] = output if at is None else output[at]
+                logits = flat(output if at is None else output[at], width)
+                (stage.now.logits if reading.chosen else stage.now.scores)[i] = logits
 
-        self._hook(self.block.experts[0].register_forward_pre_hook, enter_experts)
+        def enter_router(module: Any, args: Any) -> None:
+            if stage.now is not None:
+                watched.seen.clear()
+                watched.__enter__()
+
+        def leave_router(module: Any, args: Any, output: Any) -> None:
+            watched.__exit__()
+            if stage.now is not None:
+                choice = watched.seen[-1]
+                if reading.chosen:
+                    stage.now.scores[i] = flat(choice.scores, width)
+                if reading.picks == "topk":
+                    self._keep_picks((choice.ids,))
+
+        if reading.picks == "experts":
+            self._hook(self.block.experts[0].register_forward_pre_hook, enter_experts)
+        if reading.watches:
+            self._watch = watched
+            self._hook(self.block.router.register_forward_pre_hook, enter_router)
         self._hook(scorer.register_forward_hook, leave_scorer)
+        if reading.watches:
+            self._hook(self.block.router.register_forward_hook, leave_router)
+
+    def _keep_picks(self, held: Any) -> None:
+        """Keep picks and weights as they are; ``held`` is what they are items of."""
+        now, reading = self._stage.now, self.reading
+        if now is None or reading is None:
+            return
+        if now.picks[self.index] is not None:
+            raise InputError(self._twice())
+        picks = held[0 if reading.picks == "topk" else reading.pick_at]
+        now.picks[self.index] = flat(picks, picks.shape[-1])
+        if reading.weight_at is not None:
+            now.weights[self.index] = flat(held[reading.weight_at], picks.shape[-1])
 
     def arm(self, ends: bool) -> None:
         """Put the hooks on: all of them while nothing is decided, then those that are needed.
@@ -144,25 +174,22 @@ class Layer:
         self._asked = False
 
     def learn(self) -> None:
-        """After the first pass: see whether two plain hooks are enough.
+        """After the first pass: see whether a few plain hooks are enough.
 
-        They are where picks and weights are positional arguments of the experts, scores are what the router returns,
-        all of them matrices, and nothing changed the scores after they were kept.
+        They are where picks and weights are positional arguments of the experts, or the picks what ``topk`` chose
+        inside the router; scores are what the router or its projection returns, or what ``topk`` saw in the router;
+        and nothing changed any of these after they were kept.
         """
-        reading, seen = self.reading, self.seen
-        if reading is None or reading.picks != "experts" or reading.watches or self._first is None:
+        reading, kept = self.reading, self._first
+        self._first = []
+        if reading is None or not kept or reading.logits not in ("router", "projection"):
             return
-        if reading.logits not in ("router", "projection") or not reading.linear:
+        if reading.picks == "router" or (reading.watches and not reading.in_router):
             return
-        held = [seen.experts[at] for at in (reading.pick_at, reading.weight_at) if at is not None]
-        scores, kept = self._first
-        places = [reading.pick_at, 0 if reading.weight_at is None else reading.weight_at]
-        self.plain = (
-            all(isinstance(at, int) for at in places)
-            and all(each.ndim == 2 for each in [*held, scores])
-            and bool((scores == kept).all())
+        places = [each for each in (reading.pick_at, reading.weight_at) if each is not None]
+        self.plain = all(isinstance(at, int) for at in places) and all(
+            bool((now == before).all()) for now, before in kept
         )
-        self._first = None
         if self.plain:
             self.seen, self._outputs = Seen(), []
 
@@ -172,8 +199,7 @@ class Layer:
 
     def _start_watch(self) -> None:
         if self._watch is None and (self.reading is None or self.reading.watches):
-            self._watch = watch(self.block.count)
-            self._watch.__enter__()
+            self._watch = Watch(self.block.count).__enter__()
 
     def _unwatch(self) -> None:
         if self._watch is not None:
@@ -239,6 +265,9 @@ class Layer:
         if self.reading is None:
             self.reading = decide(self.block, self.seen)
             self.norm = self._find_norm()
+            args, kwargs = self.seen.call
+            if len(args) == 1 and not kwargs and args[0] is self.seen.given:
+                self.given_dims, self.given_type = args[0].ndim, args[0].dtype
 
     def _find_norm(self) -> Any:
         """The module whose output the router was given."""
@@ -265,8 +294,9 @@ class Layer:
             picks = held[reading.pick_at]
             weights = None if reading.weight_at is None else held[reading.weight_at]
         scores = self.scores(seen)
-        if self._full and self._first is None:
-            self._first = self._whole_scores(), scores.clone()
+        if self._full and not self._first:
+            given = [self._whole_scores(), *([scores] if reading.chosen else [])]
+            self._first = [(each, each.clone()) for each in given]
         width = picks.shape[-1]
         weights = None if weights is None else flat(weights, width)
         return self._ask(self, flat(picks, width), weights, scores)

@@ -15,7 +15,7 @@ import numpy as np
 
 from replay.errors import InputError
 from replay.recorder import provenance
-from replay.recorder.ahead import Ahead
+from replay.recorder.ahead import Ahead, needs_router
 from replay.recorder.arena import Arena, Emulation
 from replay.recorder.assisted import watch_drafter
 from replay.recorder.find import Block, find_blocks
@@ -26,6 +26,7 @@ from replay.recorder.rows import Rows
 from replay.recorder.session import Sessions
 from replay.recorder.spool import Spool
 from replay.recorder.stopwatch import Stopwatch
+from replay.recorder.topk import unwrap_topk, wrap_topk
 from replay.recorder.weigh import Formula, learn_of
 
 FLUSH_WINDOWS = 256
@@ -128,6 +129,7 @@ class Recorder:
 
     def __enter__(self) -> Recorder:
         model = self.model
+        wrap_topk()
         self._handles = [
             model.register_forward_pre_hook(self._open, with_kwargs=True),
             model.register_forward_hook(self._close, always_call=True),
@@ -150,12 +152,17 @@ class Recorder:
             layer.disarm()
         for name in ("generate", "_get_candidate_generator"):
             vars(self.model).pop(name, None)
-        if problem is not None:
-            self._leave_partial(problem)
-            return
-        if not self.windows:
-            raise InputError(f"{self.path}: not written: no forward pass of the model ran inside the block")
-        self.flush()
+        try:
+            if problem is not None:
+                self._leave_partial(problem)
+                return
+            if not self.windows:
+                raise InputError(
+                    f"{self.path}: not written: no forward pass of the model ran inside the block"
+                )
+            self.flush()
+        finally:
+            unwrap_topk()
         self._spool.finish(self._meta())
 
     def _leave_partial(self, problem: BaseException) -> None:
@@ -289,7 +296,6 @@ class Recorder:
                 layer.learn()
         if self.options.distance:
             self._gather.ahead = Ahead(self._layers, self.options.distance)
-            self._gather.ahead.prepare()
         for layer in self._layers:
             layer.normed = None, None
 
@@ -331,8 +337,7 @@ class Recorder:
         self._flushed = time.monotonic()
         if not self._rows.windows:
             return
-        if self._gather.ahead is not None:
-            self._gather.ahead.refresh()
+        self._gather.score(self._rows.windows)
         first = self._spool.flushes == 0
         batches = self._rows.batches(self.options.scores, self.options.distance > 0)
         if "experts" in (extra := self._experts()):
@@ -380,10 +385,13 @@ class Recorder:
         said: dict[str, list[int]] = {}
         for layer in self._layers:
             notes = list(layer.reading.notes) if layer.reading else []
-            if self.options.distance and layer.norm is None and layer.index >= self.options.distance:
-                notes.append(
-                    "no norm before the router was found: candidates are its scores of the residual as it is"
-                )
+            if self.options.distance and layer.index >= self.options.distance:
+                if layer.norm is None:
+                    notes.append(
+                        "no norm before the router was found: candidates are its scores of the residual as it is"
+                    )
+                if needs_router(layer) and not layer.given_dims:
+                    notes.append("no candidates: its router takes more than the residual stream")
             for note in notes:
                 said.setdefault(note, []).append(layer.index)
         bits = self.options.bits_per_weight

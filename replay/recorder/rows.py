@@ -53,13 +53,15 @@ class Window:
         Logits, where ``scores`` are what a biased or grouped selection saw.
     wanted : bool
         Whether the window's scores are kept.
-    targets, issued : int64[c]
-        Layers that have candidates, ascending, and the layers after which they were issued.
-    candidates : float32[rows, c, E] or None
+    residuals : torch.Tensor or None
+        Residual streams [c, rows, hidden] that candidates are still to be made of.
     events : list of Event or None
         One a layer.
     times : float32[L, 2] or None
         pre_us and post_us.
+    targets, issued : int64[c]
+        Layers that have candidates, ascending, and the layers after which they were issued.
+    candidates : float32[rows, c, E] or None
     """
 
     number: int
@@ -71,17 +73,19 @@ class Window:
     scores: NDArray[Any]
     logits: NDArray[np.float32] | None
     wanted: bool
-    targets: NDArray[np.int64]
-    issued: NDArray[np.int64]
-    candidates: NDArray[np.float32] | None
+    residuals: Any
     events: list[Event] | None
     times: NDArray[np.float32] | None
+    targets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    issued: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    candidates: NDArray[np.float32] | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes that it takes while it waits."""
-        candidates = 0 if self.candidates is None else self.candidates.nbytes
-        return self.picks.nbytes + self.scores.nbytes + candidates
+        residuals = 0 if self.residuals is None else self.residuals.nbytes
+        candidates = 0 if self.residuals is None else len(self.residuals) * self.scores[:, 0].size * 4
+        return self.picks.nbytes + self.scores.nbytes + residuals + candidates
 
 
 @dataclass

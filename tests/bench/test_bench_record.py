@@ -3,9 +3,10 @@
 import statistics
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tiny_moe import tiny
+from tiny_moe import FAMILIES, tiny
 
 pytest.importorskip(
     "torch", reason="torch is not installed; install the extra: pip install 'moe-replay[record]'"
@@ -24,13 +25,15 @@ SHAPE = {
 TOKENS = 96
 
 
-def test_recording_costs_less_than_15_percent(tmp_path: Path) -> None:
-    """Decode in processor time, plain and recorded by turns; what waits is flushed inside the measured time."""
+def ratio(model: Any, folder: Path, tokens: int, turns: int = 7, **options: Any) -> tuple[list[float], float]:
+    """Recorded over plain decode in processor time, by turns, and the trace's writing at the end over a decode.
+
+    What waits is flushed inside the measured time.
+    """
     import torch
 
     import replay
 
-    model = tiny("qwen3_moe", **SHAPE)
     ids = torch.randint(2, 97, (1, 8))
 
     def decode(tokens: int) -> float:
@@ -40,20 +43,48 @@ def test_recording_costs_less_than_15_percent(tmp_path: Path) -> None:
 
     decode(16)
     ratios, finishes = [], []
-    for turn in range(7):
-        plain = decode(TOKENS)
-        with replay.record(model, tmp_path / f"trace{turn}") as recorder:
+    for turn in range(turns):
+        plain = decode(tokens)
+        with replay.record(model, folder / f"trace{turn}", **options) as recorder:
             decode(4)  # the first pass finds out where to read
             start = time.process_time()
-            decode(TOKENS)
+            decode(tokens)
             recorder.flush()
             recorded = time.process_time() - start
             start = time.process_time()
         finishes.append((time.process_time() - start) / plain)
         ratios.append(recorded / plain)
-    ratio = statistics.median(ratios)
+    return ratios, statistics.median(finishes)
+
+
+def test_recording_costs_less_than_15_percent(tmp_path: Path) -> None:
+    ratios, finish = ratio(tiny("qwen3_moe", **SHAPE), tmp_path, TOKENS)
+    middle = statistics.median(ratios)
     print(
-        f"\nrecorded / plain decode: {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}); "
-        f"writing the trace at the end: {statistics.median(finishes):.3f} of the decode"
+        f"\nrecorded / plain decode: {middle:.3f} ({min(ratios):.3f} to {max(ratios):.3f}); "
+        f"writing the trace at the end: {finish:.3f} of the decode"
     )
-    assert ratio < 1.15
+    assert middle < 1.15
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_of_the_smallest_size_does(family: str, tmp_path: Path) -> None:
+    """Three layers of width 32, about 2 ms a token: what recording costs beside least work."""
+    ratios, _ = ratio(tiny(family), tmp_path, TOKENS, 5)
+    print(f"\n{family}: {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
+    assert statistics.median(ratios) < 1.15
+
+
+def test_what_options_cost(tmp_path: Path) -> None:
+    """Shown, with no bar: times of layers, an arena beside the model, and one in the loop."""
+    from replay import Arena
+
+    model = tiny("qwen3_moe", **SHAPE)
+    given = {
+        "timing": {"timing": True},
+        "arena": {"arena": Arena(128)},
+        "loop": {"arena": Arena(128, 0.5, 1)},
+    }
+    for name, options in given.items():
+        ratios, _ = ratio(model, tmp_path / name, TOKENS, 5, **options)
+        print(f"\n{name}: {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
