@@ -17,6 +17,7 @@ from replay.errors import InputError, nearest
 IMPORTERS: dict[str, str] = {
     "bigmoeonedge": "replay.importers.bigmoeonedge",
     "hf-logits": "replay.importers.hf_logits",
+    "imp": "replay.importers.imp",
     "jsonl": "replay.importers.jsonl",
     "llamacpp": "replay.importers.llamacpp",
     "sglang": "replay.importers.sglang",

@@ -9,6 +9,7 @@ import numpy as np
 import test_counts
 import test_import_bigmoeonedge as bigmoeonedge
 import test_import_hf_logits as hf_logits
+import test_import_imp as imp
 import test_import_jsonl as jsonl
 import test_import_llamacpp as llamacpp
 import test_import_strata as strata
@@ -55,6 +56,8 @@ def _known() -> list[Bad]:
         found.append(_case("table", name, make, (words,), *maps))
     for name, text, words in waste.REFUSALS:
         found.append(_case("waste", name, _bytes(text), (words,)))
+    for number, (content, words) in enumerate(_parameters(imp.test_refusals)):
+        found.append(_case("imp", f"refusal {number}", _bytes(content), (words,)))
     for number, (content, words) in enumerate(_parameters(strata.test_refusals)):
         found.append(_case("strata", f"refusal {number}", _bytes(content), (words,)))
     for number, (what, words) in enumerate(_parameters(vllm.test_arrays_refused)):
