@@ -355,8 +355,12 @@ class Lane:
         return prepared.moments if mode == fr.ORACLE else prepared.every
 
     def notes(self) -> list[str]:
-        """What the eviction policy remarks on the run."""
-        return self.steps.notes(self.memory)
+        """What the eviction policy, and a read-ahead policy that admits its guesses itself, remark on the run."""
+        found = self.steps.notes(self.memory)
+        ahead = _read_ahead(self.policy)
+        if hasattr(ahead, "notes"):
+            found = [*found, *ahead.notes(self.gating.words[self.gating.words[ad.OWN] :])]
+        return found
 
     def view(self, prepared: Prepared) -> fr.Events:
         """The chunk's events over the rows that count for this lane."""

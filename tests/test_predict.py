@@ -129,6 +129,7 @@ def test_seqmoe_admits_what_can_be_there_in_time(ahead):
     for device, jobs in ((1.0, 0), (2.0, 1), (4.0, 2), (6.0, 3), (12.0, 4)):
         run = compare(ahead, ["seqmoe"], slots="20", grid=(), clock=ClockParams(device_gbps=device))
         assert run.layers.to_dicts()[2]["issued"] == jobs, device
+        assert any("no guess was read" in note for note in run.info["notes"]) == (jobs == 0)
 
 
 def test_seqmoe_with_a_gate_behind_it(ahead):

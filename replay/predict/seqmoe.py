@@ -60,6 +60,24 @@ def lay(options, shape):
     return area(words=[0])
 
 
+def notes(own):
+    """What a finished run has to say.
+
+    Parameters
+    ----------
+    own : int64[1]
+        The words of its own.
+
+    Examples
+    --------
+    >>> notes([0])
+    ['no guess was read: the nominal plan moves none of them between its moment and its event']
+    """
+    if own[FREE] > 0:
+        return []
+    return ["no guess was read: the nominal plan moves none of them between its moment and its event"]
+
+
 @gate
 def ask(operation, at, reals_at, words, reals):
     """Whether a candidate's job ends before its deadline; an issued one is put behind the others."""
