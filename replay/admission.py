@@ -44,7 +44,12 @@ NOW, DEADLINE = 12, 13  # nominal time of the guess and of its event's asking, n
 LATENCY = 14  # ns
 PREDICTIONS = 15  # predictions of this chunk's windows so far: a new value, a new prediction
 NOTED, LIST, FLAGS = 20, 21, 22  # addresses: experts noted for each layer, who they are, what became of them
-RANKS, RAW_RANKS = 23, 24  # addresses: features of the merged experts, by expert
+RANKS, RAW_RANKS, PUBLISHED = (
+    16,
+    17,
+    18,
+)  # addresses: of the merged experts, by expert; resident when the list was made
+SUMMED = 19  # 1: a gate reads the features of the whole list
 KINDS = 25  # from here on, a word a gate: its place in the registry
 OWN = 32  # from here on, two words a gate: where its own words and its own reals begin
 MOST = 7
@@ -59,8 +64,13 @@ MASS = (
     3  # softmax mass of the row's experts that rank above it by raw score; where a gate asks for dense rows
 )
 DEVICE, STREAM = 4, 5  # bytes a nanosecond
+LEAD, TAIL, HELD_SHARE = (
+    6,
+    7,
+    8,
+)  # of the whole merged list (replay.calibration.file.FEATURES), where a gate asks
 REALS_HEADER = 16
-"""Then raw score, k-th score and mass of the merged experts, by expert."""
+"""Then raw score, k-th score, mass and margin of the merged experts, by expert."""
 
 # -- flags of a noted expert
 NAMED, ASKED, ADMITTED = 1, 2, 4
@@ -111,12 +121,12 @@ def lay(layers: int, experts: int, top_k: int, kinds: list[int], areas: list[Are
     if not areas:
         return Gating(np.zeros(0, np.int64), np.zeros(0))
     cells = layers * experts
-    starts = HEADER + np.cumsum([0, layers, cells, cells, experts, experts])
+    starts = HEADER + np.cumsum([0, layers, cells, cells, experts, experts, experts])
     words = [np.zeros(starts[-1], np.int64), *(each.words for each in areas)]
-    reals = [np.zeros(REALS_HEADER + 3 * experts), *(each.reals for each in areas)]
+    reals = [np.zeros(REALS_HEADER + 4 * experts), *(each.reals for each in areas)]
     first = words[0]
     first[[GATES, LAYERS, EXPERTS, TOP_K]] = len(areas), layers, experts, top_k
-    first[[NOTED, LIST, FLAGS, RANKS, RAW_RANKS]] = starts[:-1]
+    first[[NOTED, LIST, FLAGS, RANKS, RAW_RANKS, PUBLISHED]] = starts[:-1]
     first[KINDS : KINDS + len(kinds)] = kinds
     for i in range(len(areas)):
         first[OWN + 2 * i] = sum(len(each) for each in words[: i + 1])

@@ -244,13 +244,15 @@ class Lane:
         """Lay out the gates' memory and the nominal plan."""
         shape, names = self.shape, [part.name for part in self.policy.spec.gates]
         loaded = [(gate.load(name), self.policy.values[name]) for name in names]
-        areas = [each.lay(options, shape) for each, options in loaded]
+        areas = [each.lay(options, shape, self.policy.ranking) for each, options in loaded]
         kinds = [list(gate.POLICIES).index(name) for name in names]
         if own := hasattr(ahead := _read_ahead(self.policy), "lay"):
             areas.insert(0, ahead.lay(self.policy.values[self.policy.spec.read_ahead.name], shape))
             kinds.insert(0, ad.OF_READ_AHEAD)
         self.gating = ad.lay(shape.layers, shape.experts, shape.top_k, kinds, areas)
         self.ask = gate.ask_all(bool(kinds))
+        if any(each.summed for each, _ in loaded):
+            self.gating.words[ad.SUMMED] = 1
         self.dense = any(each.dense for each, _ in loaded)
         self.planned = own or any(each.planned(options) for each, options in loaded)
         self.settings[fr.GATES], self.settings[fr.PLANNED] = len(kinds), self.planned

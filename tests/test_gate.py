@@ -1,6 +1,11 @@
 """Admission gates: what refuses them, and what each withholds in a case that can be followed by hand."""
 
+import json
+from pathlib import Path
+from random import Random
+
 import pytest
+from slow.gate import draw_coverage, draw_q, fit_file
 from slow.make import write
 from slow.trace import SlowTrace
 from test_slow_twin import stream_of
@@ -60,6 +65,36 @@ def test_a_budget_needs_a_figure(near):
     """Neither a size nor a share."""
     with pytest.raises(InputError, match="budget needs a size a window or a share"):
         totals(near, "unpert1+budget")
+
+
+@pytest.mark.parametrize("name", ["coverage", "calibrated"])
+def test_a_fitted_gate_needs_its_file(near, name, tmp_path):
+    """No file named, no such file, a file for another K."""
+    for options, reason in (("", "needs a file: write"), (f":q={tmp_path}/none.json", "No such file")):
+        with pytest.raises(InputError, match=reason):
+            totals(near, f"unpert1+{name}{options}")
+    draw = {"coverage": draw_coverage, "calibrated": draw_q}[name]
+    path = draw(Random(1), with_scores([], [[0, 2]]))
+    fit_file(path, 5)
+    with pytest.raises(InputError, match="fitted for 5 ranks; the policy ranks 4"):
+        totals(near, f"unpert1:k=4+{name}:q={path}")
+    assert totals(near, f"unpert1:k=5+{name}:q={path}")["issued"] <= 5
+
+
+def test_the_price_of_a_byte(near):
+    """q of 1 and the default clock: a read of 10 bytes spares its latency and a rounding, 80.004 us, at most."""
+    path = draw_q(Random(1), with_scores([], [[0, 2]]))
+    content = json.loads(Path(path).read_text())
+    bins = len(content["margin_edges"]) + 1
+    content["q"] = content["q_absent"] = [[[1.0, 1.0, 0.5, 0.5][rank : rank + 1] * bins for rank in range(4)]]
+    content |= {"ranks": 4, "ranking": {"policy": "unpert1", "k": 4}}
+    Path(path).write_text(json.dumps(content))
+    issued = {
+        price: totals(near, f"unpert1:k=4+calibrated:q={path},price={price}")["issued"]
+        for price in ("0", "3.9", "4.1", "7.9", "8.1")
+    }
+    assert issued == {"0": 4, "3.9": 4, "4.1": 2, "7.9": 2, "8.1": 0}
+    assert totals(near, f"unpert1:k=4+calibrated:q={path},victim=79")["issued"] == 2
 
 
 def test_margin_counts_from_the_kth(near):

@@ -70,9 +70,34 @@ def describe(m, w, g, events, guesses, settings, rates, work, gating):
             work.mark[e] = stamp
             words[at], words[words[ad.RAW_RANKS] + e] = rank, place[rank] - low
             reals[raw], reals[raw + experts] = score, kth
+            s = m[m[ar.SLOT_OF] + layer * experts + e]
+            held = s >= 0 and m[s + ar.STATE] == ar.RESIDENT
+            words[words[ad.PUBLISHED] + e] = held
+            boost = boost_at(rank, settings[fr.PROTECT], rates[fr.BONUS], rates[fr.RANK1]) if held else 0.0
+            reals[raw + 3 * experts] = score + boost - kth
             if guesses.total.shape[0] > 0:
                 reals[raw + 2 * experts] = mass_above(row, place[rank], guesses)
     words[ad.ROWS] = rows
+
+
+@called
+def summarise(count, settings, work, gating):
+    """Features of the whole merged list: mean margins of its lead and its tail, share of the lead that is resident."""
+    words, reals, experts = gating.words, gating.reals, settings[fr.EXPERTS]
+    lead, tail, held = 0.0, 0.0, np.int64(0)
+    first, others = np.int64(0), np.int64(0)
+    for i in range(count):
+        e = work.merged[i]
+        margin = reals[ad.REALS_HEADER + 3 * experts + e]
+        if words[words[ad.RANKS] + e] < settings[fr.TOP_K]:
+            lead += margin
+            held += words[words[ad.PUBLISHED] + e]
+            first += 1
+        else:
+            tail += margin
+            others += 1
+    reals[ad.LEAD], reals[ad.TAIL] = lead / max(first, 1), tail / max(others, 1)
+    reals[ad.HELD_SHARE] = held / max(first, 1)
 
 
 @called
@@ -86,7 +111,7 @@ def introduce(m, layer, e, place, ranked, experts, gating):
         raw = ad.REALS_HEADER + e
         words[ad.RANK], words[ad.RAW_RANK] = words[words[ad.RANKS] + e], words[words[ad.RAW_RANKS] + e]
         reals[ad.RAW], reals[ad.KTH] = reals[raw], reals[raw + experts]
-        reals[ad.MARGIN], reals[ad.MASS] = reals[raw] - reals[raw + experts], reals[raw + 2 * experts]
+        reals[ad.MASS], reals[ad.MARGIN] = reals[raw + 2 * experts], reals[raw + 3 * experts]
 
 
 @inline

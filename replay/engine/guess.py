@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+import replay.admission as ad
 import replay.arena as ar
 import replay.engine.frame as fr
 from replay.arena import sort_words
-from replay.engine.gate import describe, walk
+from replay.engine.gate import describe, summarise, walk
 from replay.engine.move import beats, issue, note_touch
 from replay.jit import apart, called, inline
 from replay.predict import previous, stmoe
@@ -145,6 +146,8 @@ def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch, 
         count = merge(m, w, g, events, guesses, settings, rates, work)
         if settings[fr.GATES]:
             describe(m, w, g, events, guesses, settings, rates, work, gating)
+            if gating.words[ad.SUMMED]:
+                summarise(count, settings, work, gating)
     spare(m, layer, count, settings[fr.SCOPE], experts, work)
     if settings[fr.GATES]:
         walk(m, rows, w, layer, count, settings, rates, work, gating, plan, ask, victim, touch)

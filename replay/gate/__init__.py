@@ -2,9 +2,10 @@
 
 A gate stands between any read-ahead policy and the disk: a guess that is absent is read only where every gate of the
 spec admits it. A gate's file holds its declaration ``POLICY``, the function ``ask`` (see :mod:`replay.admission`)
-and ``lay(options, shape)``, which returns the :class:`~replay.admission.Area` that it starts with; where it needs
-them also ``planned(options)`` (whether it asks for the nominal plan, :mod:`replay.nominal`) and ``DENSE = True``
-(it reads ``MASS``, which needs full score rows).
+and ``lay(options, shape, ranking)``, which returns the :class:`~replay.admission.Area` that it starts with
+(``ranking`` is None where read-ahead ranks nothing); where it needs them also ``planned(options)`` (whether it asks
+for the nominal plan, :mod:`replay.nominal`), ``DENSE = True`` (it reads ``MASS``, which needs full score rows) or
+``SUMMED = True`` (it reads the features of the whole list).
 
 Choices where the specification is silent
 -----------------------------------------
@@ -30,6 +31,8 @@ POLICIES: dict[str, str] = {
     "confidence": "replay.gate.confidence",
     "mass": "replay.gate.mass",
     "budget": "replay.gate.budget",
+    "coverage": "replay.gate.coverage",
+    "calibrated": "replay.gate.calibrated",
 }
 
 
@@ -40,16 +43,19 @@ class Gate:
     Attributes
     ----------
     lay : callable
-        ``lay(options, shape)``: what it starts with.
+        ``lay(options, shape, ranking)``: what it starts with.
     planned : callable
         ``planned(options)``: whether it asks for the nominal plan.
     dense : bool
         Whether it reads whole score rows.
+    summed : bool
+        Whether it reads features of the whole merged list.
     """
 
     lay: Callable[..., Area]
     planned: Callable[..., bool]
     dense: bool
+    summed: bool
 
 
 def _unplanned(options: Any) -> bool:
@@ -60,7 +66,8 @@ def _unplanned(options: Any) -> bool:
 def load(name: str) -> Gate:
     """Import a gate's file and return what it does."""
     module = import_module(POLICIES[name])
-    return Gate(module.lay, getattr(module, "planned", _unplanned), getattr(module, "DENSE", False))
+    dense, summed = getattr(module, "DENSE", False), getattr(module, "SUMMED", False)
+    return Gate(module.lay, getattr(module, "planned", _unplanned), dense, summed)
 
 
 def ask_all(some: bool) -> Callable[..., int]:

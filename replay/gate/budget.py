@@ -47,7 +47,7 @@ def planned(options):
     return options.get("reserve") is not None
 
 
-def lay(options, shape):
+def lay(options, shape, ranking):
     """Write the budget and the share.
 
     Raises

@@ -5,11 +5,12 @@ call. Specs without gates pass :mod:`replay.gate.idle` instead and never load th
 """
 
 from replay.admission import CANDIDATE, GATES, KINDS, OF_READ_AHEAD, OWN
-from replay.gate import budget, confidence, margin, mass
+from replay.gate import budget, calibrated, confidence, coverage, margin, mass
 from replay.jit import called, gate
 from replay.predict import seqmoe
 
 _margin, _confidence, _mass, _budget, _seqmoe = margin.ask, confidence.ask, mass.ask, budget.ask, seqmoe.ask
+_coverage, _calibrated = coverage.ask, calibrated.ask
 
 
 @called
@@ -23,6 +24,10 @@ def _one(kind, operation, at, reals_at, words, reals):
         return _confidence(operation, at, reals_at, words, reals)
     if kind == 2:
         return _mass(operation, at, reals_at, words, reals)
+    if kind == 4:
+        return _coverage(operation, at, reals_at, words, reals)
+    if kind == 5:
+        return _calibrated(operation, at, reals_at, words, reals)
     return _budget(operation, at, reals_at, words, reals)
 
 

@@ -22,7 +22,7 @@ POLICY = Policy(
 START, ENOUGH, MOST = 2, 2, 3
 
 
-def lay(options, shape):
+def lay(options, shape, ranking):
     """A counter an expert."""
     return area(words=np.full(shape.layers * shape.experts, START))
 

@@ -20,7 +20,7 @@ POLICY = Policy(
 )
 
 
-def lay(options, shape):
+def lay(options, shape, ranking):
     """Write ``m``."""
     return area(reals=[options["m"]])
 

@@ -27,7 +27,7 @@ POLICY = Policy(
 DENSE = True
 
 
-def lay(options, shape):
+def lay(options, shape, ranking):
     """Write ``delta`` and ``least``."""
     return area(words=[options["least"]], reals=[options["delta"]])
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import json
 import math
+import shutil
+import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -26,6 +31,8 @@ class Candidate:
     kth: float | None
     mass: float | None
     size: int
+    margin: float | None = None
+    resident: bool = False
 
 
 @dataclass
@@ -80,6 +87,9 @@ class Gate:
 
     def begin_window(self) -> None:
         """A decode window begins."""
+
+    def begin_list(self, shown: list[Candidate], rows: int) -> None:
+        """A merged list is about to be walked."""
 
     def admits(self, one: Candidate, deadline: int) -> bool:
         """Whether the candidate may be read ahead."""
@@ -190,11 +200,127 @@ class Deadlines(Gate):
         self.free = self._end(one)
 
 
+def expanded(options: dict[str, Any]) -> dict[str, Any]:
+    """The content of the file that an option q names."""
+    content: dict[str, Any] = json.loads(Path(options["q"]).read_text())
+    return content
+
+
+class Coverage(Gate):
+    """top_k + d candidates of each row, the smallest d that is sure enough."""
+
+    needs_ranking = True
+
+    def __init__(self, trace: SlowTrace, options: dict[str, Any], plan: Plan) -> None:
+        super().__init__(trace, options, plan)
+        self.file = expanded(options)
+        self.wide = 0
+
+    @classmethod
+    def draw(cls, rng: Random, trace: SlowTrace) -> dict[str, Any]:
+        """A made-up file."""
+        return {"q": draw_coverage(rng, trace), "tau": rng.choice([0.0, 0.37, 0.61, 0.9])}
+
+    def begin_list(self, shown: list[Candidate], rows: int) -> None:
+        """Choose d."""
+        k = self.trace.top_k
+        lead, tail = [c for c in shown if c.rank < k], [c for c in shown if c.rank >= k]
+        means = [sum(c.margin or 0.0 for c in part) / max(len(part), 1) for part in (lead, tail)]
+        q = [*means, sum(c.resident for c in lead) / max(len(lead), 1), rows - 1]
+        z = sum(w * x for w, x in zip(self.file["w"], q, strict=True))
+        theta = self.file["theta"]
+        sure = [d for d, t in enumerate(theta) if 1 / (1 + math.exp(z - t)) >= self.options["tau"]]
+        self.wide = k + (sure[0] if sure else len(theta) - 1)
+
+    def admits(self, one: Candidate, deadline: int) -> bool:
+        """Compare the rank."""
+        return one.rank < self.wide
+
+
+class Calibrated(Gate):
+    """q x spared stall > price x bytes + victim."""
+
+    needs_ranking = True
+
+    def __init__(self, trace: SlowTrace, options: dict[str, Any], plan: Plan) -> None:
+        super().__init__(trace, options, plan)
+        self.file = expanded(options)
+        self.free = 0
+
+    @classmethod
+    def draw(cls, rng: Random, trace: SlowTrace) -> dict[str, Any]:
+        """A made-up file, and prices around what an expert's read spares."""
+        price = rng.choice([0.0, 1.0, 100.0]) / max(trace.sizes.values())
+        return {"q": draw_q(rng, trace), "price": price, "victim": rng.choice([0.0, 0.0, 5.0, 30.0])}
+
+    def admits(self, one: Candidate, deadline: int) -> bool:
+        """Weigh."""
+        assert one.raw is not None and one.kth is not None
+        cell = sum(edge <= one.raw - one.kth for edge in self.file["margin_edges"])
+        q = self.file["q_absent"][one.key[0]][one.rank][cell]
+        plan = self.plan
+        whole = plan.latency + math.ceil(one.size / min(plan.stream, plan.device))
+        late = max(0, plan.done(self.free, one.size, plan.device) - deadline)
+        spared = max(0, whole - late) / 1000.0
+        return bool(q * spared > self.options["price"] * one.size + self.options["victim"])
+
+    def issued(self, one: Candidate) -> None:
+        """Move its bytes."""
+        self.free = self.plan.done(self.free, one.size, self.plan.device)
+
+
+MADE = Path(tempfile.mkdtemp(prefix="slow-gate-"))
+atexit.register(shutil.rmtree, MADE, ignore_errors=True)
+
+
+def _write(rng: Random, trace: SlowTrace, content: dict[str, Any]) -> str:
+    """Write a file; the K that it is for is filled in where a case has its K (`fit_file`)."""
+    model = {"layers": trace.layers, "experts": trace.experts, "top_k": trace.top_k}
+    path = MADE / f"{rng.getrandbits(48):012x}.json"
+    path.write_text(json.dumps({"version": 1, "model": model, **content}))
+    return str(path)
+
+
+def draw_q(rng: Random, trace: SlowTrace) -> str:
+    """A q file of random shares over 12 ranks."""
+    edges = sorted(rng.sample([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0], rng.randint(0, 4)))
+
+    def shares() -> list[Any]:
+        return [
+            [[rng.random() for _ in range(len(edges) + 1)] for _ in range(12)] for _ in range(trace.layers)
+        ]
+
+    tables = {"q": shares(), "q_absent": shares()}
+    return _write(rng, trace, {"format": "replay-q", "ranks": 12, "margin_edges": edges, **tables})
+
+
+def draw_coverage(rng: Random, trace: SlowTrace) -> str:
+    """A coverage file of random weights."""
+    theta = sorted(rng.gauss(0, 1.5) for _ in range(rng.randint(1, 5)))
+    content = {"theta": theta, "w": [rng.gauss(0, 1) for _ in range(4)]}
+    return _write(
+        rng, trace, {"format": "replay-coverage", "features": ["lead", "tail", "held", "rows"], **content}
+    )
+
+
+def fit_file(path: str, count: int) -> None:
+    """Make a drawn file one for K = count."""
+    content = json.loads(Path(path).read_text())
+    content["ranking"] = {"policy": "drawn", "k": count}
+    if "ranks" in content:
+        content["ranks"] = count
+        for name in ("q", "q_absent"):
+            content[name] = [layer[:count] for layer in content[name]]
+    Path(path).write_text(json.dumps(content))
+
+
 GATES: dict[str, type[Gate]] = {
     "margin": Margin,
     "confidence": Confidence,
     "mass": Mass,
     "budget": Budget,
+    "coverage": Coverage,
+    "calibrated": Calibrated,
 }
 
 
@@ -231,7 +357,10 @@ def features(
                 math.exp(open_scores[x] - max(open_scores.values())) / total for x in ranking[:raw_rank]
             )
             key = (target, e)
-            one = Candidate(key, merged.index(e), rank, raw_rank, scores[e], kth, mass, trace.sizes[key])
+            held = e in resident
+            margin = scores[e] + boost(rank, how) * held - kth
+            size = trace.sizes[key]
+            one = Candidate(key, merged.index(e), rank, raw_rank, scores[e], kth, mass, size, margin, held)
             order = (rank, -scores[e], row)
             if e not in found or order < found[e][0]:
                 found[e] = order, one

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from .clock import SlowClock
 from .evict import POLICIES
-from .gate import draw_gates
+from .gate import draw_gates, fit_file
 from .history import PREDICTORS
 from .router import route
-from .spec import SlowOptions, SlowSpec
+from .spec import SlowOptions, SlowSpec, ranking
 from .trace import SlowTrace, Window
 
 STEPS = (0.25, 0.5, 1.0)
@@ -200,6 +200,9 @@ def draw_case(seed: int) -> Case:
         spec = _draw_history(Random(seed + 2_000_003), spec)
     spec = _draw_acting(Random(seed + 4_000_037), spec)
     spec = replace(spec, gates=draw_gates(Random(seed + 3_000_017), trace, spec.prefetch))
+    for _, chosen in spec.gates:
+        if "q" in chosen:
+            fit_file(chosen["q"], ranking(spec, trace).count)
     return Case(trace, spec, _draw_bound(rng, trace, spec, options), _draw_clock(rng))
 
 

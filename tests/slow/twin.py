@@ -164,7 +164,7 @@ class _Replay:
                 if self.gates:
                     shown = features(self.trace, window, target, rows, experts, residents, how)
             deadline = self.plan.deadline(window, after, target)
-            self.issue(window, target, experts, self.spec.touch, shown, deadline)
+            self.issue(window, target, experts, self.spec.touch, shown, deadline, len(rows))
 
     def admitted(self, one: Candidate, deadline: int) -> bool:
         """Ask the gates in order, and note what came of it."""
@@ -207,6 +207,7 @@ class _Replay:
         touch: bool,
         shown: list[Candidate] | None = None,
         deadline: int = 0,
+        rows: int = 0,
     ) -> None:
         """Walk a merged list: skip, touch, issue or drop (semantics 3); `shown` is what gates are asked about."""
         listed = {(target, e) for e in experts}
@@ -217,6 +218,8 @@ class _Replay:
             spared = lambda key: key[0] == target  # noqa: E731
         count = self.count[window, target]
         gated = bool(self.gates) and shown is not None
+        for gate in self.gates if gated and shown is not None else []:
+            gate.begin_list(shown, rows)
         for place, expert in enumerate(experts):
             key = (target, expert)
             if gated:
