@@ -18,8 +18,9 @@ from replay.errors import InputError
 from replay.headroom import refuse_overflow
 from replay.lane import Lane, Shape
 from replay.ledger import Tally
-from replay.play import Entry
+from replay.play import Entry, play
 from replay.policy import lacking
+from replay.price import asks_budget, priced
 from replay.resolve import Resolved, identity, resolve
 from replay.semantics import Routes, Semantics
 from replay.sensitivity import Under
@@ -213,7 +214,7 @@ class Builder:
 
     def candidate(self, spec: PolicySpec, routes: Routes, grid: Sequence[float]) -> Candidate:
         """A policy's lanes at the bound and over the grid (factors of the bound)."""
-        policy = resolve(spec, self.trace.meta)
+        policy = self._priced(resolve(spec, self.trace.meta), routes)
         for clock in (self.clock, *self.clocks):
             refuse_overflow(self.trace, policy, self.semantics, clock)
         used, tokens = self.rows(spec)
@@ -224,6 +225,27 @@ class Builder:
             same = (at.slots, at.bytes) == (self.bound.slots, self.bound.bytes)
             one.points.append(Point(at, main if same else self.entry(policy, routes, used, at, False)))
         return one
+
+    def _priced(self, policy: Resolved, routes: Routes) -> Resolved:
+        """A policy whose price is a number, where need be found on the sessions that its q file was learned on."""
+        if not asks_budget(policy):
+            return policy
+
+        def read(training: Trace, policies: Sequence[Resolved]) -> list[float]:
+            builder = Builder(training, self.bound, self.semantics, self.nominal, keep_windows=False)
+            used, tokens = builder.rows(policy.spec)
+            entries = [builder.entry(each, routes, used, self.bound, False) for each in policies]
+            play(training, list({id(each): each for each in entries}.values()))
+            for each in entries:
+                if each.lane.failure is not None:
+                    raise InputError(f"policy {policy.spec.text}: in training, {each.lane.failure}")
+            count = max(int(tokens[self.semantics.warm :].sum()), 1)
+            return [each.tally.total("issued_bytes", 0) / count for each in entries]
+
+        slowest = min(self.nominal.stream_gbps, self.nominal.device_gbps)
+        sizes = self.trace.sizes
+        whole_us = self.nominal.latency_us + float(sizes.max()) / slowest / 1000.0
+        return priced(policy, self.trace, whole_us / float(sizes.min()), read)
 
     def entry(
         self, policy: Resolved, routes: Routes, used: NDArray[np.int64] | None, at: Bound, main: bool

@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeVar
 
 from replay.errors import InputError
 from replay.queue_size import SHAPE, parse_queue
-from replay.units import parse_bytes, parse_share
+from replay.units import parse_bytes, parse_per_token, parse_share
 
 Kind = Literal["read-ahead", "gate", "evict", "router", "retention", "joint retention"]
-Type = Literal["int", "float", "share", "bytes", "flag", "text", "queue"]
+Type = Literal["int", "float", "share", "bytes", "flag", "text", "queue", "price"]
 _N = TypeVar("_N", int, float)
 Values = Mapping[str, Any]
 """Options of one policy by name, each of its declared type."""
@@ -29,7 +29,10 @@ _SHAPES: dict[Type, str] = {
     "flag": "0 or 1",
     "text": "a word",
     "queue": SHAPE,
+    "price": "a number of microseconds a byte, or a budget such as budget:80MB/token",
 }
+BUDGET = "budget:"
+"""How a price begins that is found so that a byte budget is met (:mod:`replay.price`)."""
 _INT = re.compile(r"[+-]?[0-9]{1,18}")
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE]-?[0-9]+)?")
@@ -60,7 +63,7 @@ class Option:
     ----------
     type : str
         ``int``, ``float``, ``share`` (0 to 1, or a percentage), ``bytes`` (a size), ``flag`` (its bare name
-        sets it), ``text`` or ``queue`` (a queue's size: :mod:`replay.queue_size`).
+        sets it), ``text``, ``queue`` (a queue's size: :mod:`replay.queue_size`) or ``price`` (a number, or a budget).
     default : int, float, bool, str, tuple or None
         The value where neither the spec nor the trace gives one; None means "not set".
     main : bool
@@ -216,6 +219,9 @@ def _single(text: str, option: Option, where: str) -> int | float | bool | str:
             return parse_queue(text)
         except InputError as problem:
             raise InputError(f"option {where}: {problem}") from None
+    if option.type == "price" and text.startswith(BUDGET):
+        parse_per_token(text.removeprefix(BUDGET))
+        return text
     if option.type == "bytes":
         return _bounded(parse_bytes(text), option, where)
     if option.type == "share":

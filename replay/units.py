@@ -43,6 +43,34 @@ def _split(text: str, what: str, example: str) -> tuple[Fraction, str]:
     return Fraction(found[1]), found[2]
 
 
+def parse_per_token(text: str) -> int:
+    """Read bytes a token.
+
+    Parameters
+    ----------
+    text : str
+        A size, then ``/token``.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        Not of that form.
+
+    Examples
+    --------
+    >>> parse_per_token("80MB/token")
+    80000000
+    """
+    size, slash, token = text.partition("/")
+    if not slash or token != "token":
+        raise InputError(f"budget {text!r} is no size a token; write it like 80MB/token")
+    return parse_bytes(size)
+
+
 def parse_bytes(text: str) -> int:
     """Read a size in bytes.
 

@@ -252,11 +252,11 @@ def test_misuse_is_one_line(more: list[str], says: str, trace: Trace, cli: Cli) 
 
 
 def test_a_file_learned_on_what_is_scored_is_told(trace: Trace, tmp_path: Path) -> None:
-    from replay.frontier.study import _learned
+    from replay.price import learned
 
     sha = trace.tables["selections"].sha256
     (tmp_path / "q.json").write_text(json.dumps({"trained_on": [{"sha256": sha, "sessions": [1, 3]}]}))
-    assert _learned(str(tmp_path / "q.json"), trace) == {1, 3}
-    assert _learned(str(tmp_path / "none.json"), trace) == set()
+    assert learned(str(tmp_path / "q.json"), trace) == {1, 3}
+    assert learned(str(tmp_path / "none.json"), trace) == set()
     (tmp_path / "q.json").write_text("[]")
-    assert _learned(str(tmp_path / "q.json"), trace) == set()
+    assert learned(str(tmp_path / "q.json"), trace) == set()

@@ -54,6 +54,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "synth",
             "survey",
             "label",
+            "price",
             "frontier",
             "learning",
         ),

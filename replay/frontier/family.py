@@ -106,8 +106,8 @@ def _option_at(text: str, found: re.Match[str]) -> tuple[str, str, Option]:
     key = given[:-1].strip() if given.endswith("=") else policy.main if not given and colon else None
     after = text[found.end() : found.end() + 1]
     option = policy.options.get(key) if key else None
-    numeric = option is not None and option.type in ("int", "float", "share") and option.many is None
-    if key is None or (option is not None and not numeric and key != "price") or after not in ("", "+", ","):
+    numeric = option is not None and option.type in ("int", "float", "share", "price") and option.many is None
+    if key is None or (option is not None and not numeric) or after not in ("", "+", ","):
         raise InputError(
             f"policy {text!r}: {found[0]!r} is no range of an option that is a number; write margin:-1..1"
         )

@@ -33,11 +33,13 @@ from replay.frontier.family import Family, families
 from replay.frontier.point import Point, Ways, default_families, points_of, scored_part
 from replay.frontier.table import lines_of, points_frame
 from replay.play import Progress, play
+from replay.price import learned
 from replay.run import RUN_FILE, command_line, trace_info, versions
 from replay.semantics import Routes, Semantics
 from replay.timing import ClockParams, load_clock
 from replay.trace import Trace
 from replay.trace.shuffle import shuffled
+from replay.trace.view import whole
 
 
 @dataclass
@@ -173,25 +175,13 @@ def _warnings(scored: Trace, asked: Sequence[Family]) -> list[str]:
     for family in asked:
         for part in family.specs[0].gates:
             for file in (part.options.get(name) for name in ("q", "file")):
-                seen = sorted(sessions & _learned(file, scored)) if isinstance(file, str) else []
+                seen = sorted(sessions & learned(file, whole(scored))) if isinstance(file, str) else []
                 if seen:
                     found.append(
                         f"{family.text}: {file} was learned on {len(seen)} of the scored sessions, session {seen[0]} "
                         "the first; score on others with --sessions"
                     )
     return found
-
-
-def _learned(file: str, trace: Trace) -> set[int]:
-    """Sessions of a trace that a file of `replay calibrate` was learned on."""
-    try:
-        content = json.loads(Path(file).read_bytes())
-        sources = [
-            each for each in content["trained_on"] if each["sha256"] == trace.tables["selections"].sha256
-        ]
-        return {int(session) for each in sources for session in each["sessions"]}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return set()  # the gate's own reader says what is wrong with it
 
 
 def _played(

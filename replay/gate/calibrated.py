@@ -8,7 +8,8 @@ A guess is admitted where ``q * saved > price * bytes + victim``:
 - ``saved``: the stall that the read spares, microseconds, by the nominal plan (:mod:`replay.nominal`). Done by the time
   its event asks: a whole demand read (latency + bytes / min(stream, device)). Later: that much less than a whole one as
   it comes late, at least 0. So a late payoff is smaller, not nothing.
-- ``price``: microseconds a byte (default 0). ``victim``: what evicting costs, microseconds a guess (default 0).
+- ``price``: microseconds a byte (default 0), or ``budget:80MB/token`` (:mod:`replay.price`). ``victim``: what
+  evicting costs, microseconds a guess (default 0).
 
 The plan moves what this gate let through, and was issued, at the device's rate, one read after the other. A file that
 was fitted for another model shape or another K is refused. How it ranks (p, b, r1) is the user's to match.
@@ -45,7 +46,7 @@ POLICY = Policy(
     source="no paper: expected value under a byte price",
     options={
         "q": Option("text", None, main=True),
-        "price": Option("float", 0.0, low=0.0),
+        "price": Option("price", 0.0, low=0.0),
         "victim": Option("float", 0.0, low=0.0),
     },
     ranked=True,

@@ -86,9 +86,9 @@ def view(trace: Trace, keep: np.ndarray) -> View:
 
 
 def whole(trace: Trace) -> Trace:
-    """The trace that a view, or a view of one, is of; a trace itself where it is none."""
-    while isinstance(trace, View):
-        trace = trace.base
+    """The recorded trace that a view, or windows in another order, are of; a trace itself where it is none."""
+    while isinstance(base := getattr(trace, "base", None), Trace):
+        trace = base
     return trace
 
 
