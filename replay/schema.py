@@ -570,7 +570,7 @@ RESULT: dict[str, Table] = {
         ),
         Table(
             "frontier_against",
-            "A point of one family against another family at the same bytes read ahead, session by session.",
+            "A point on one family's frontier against another's at the same bytes read ahead, session by session.",
             ("family", "against", "figure", "policy"),
             (
                 Column("family", "string", "the family of the point"),

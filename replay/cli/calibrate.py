@@ -47,7 +47,7 @@ def calibrate(
     """Fit the probability that a candidate of a ranking is selected, and say how well it holds on held-out sessions.
 
     Learns from every candidate of every decode window, withheld or not; three sessions in ten are held out (by --seed,
-    or by --train). The files are for admission gates, see the README.
+    or by --train). The files are for the gates `calibrated:q=FILE` and `coverage:q=FILE`.
     Needs scikit-learn (pip install 'moe-replay[calibrate]').
 
     Examples
@@ -71,7 +71,7 @@ def calibrate(
         return
     _print(found)
     if not quiet:
-        for line in _next(found, out):
+        for line in _next(found, traces[0], out):
             typer.echo(line, err=True)
 
 
@@ -136,8 +136,15 @@ def _print(found: "Lesson") -> None:
     )
 
 
-def _next(found: "Lesson", out: Path | None) -> list[str]:
+def _next(found: "Lesson", trace: Path, out: Path | None) -> list[str]:
     lines = ["", *(f"learned    {each}" for each in found.sessions("train"))]
     lines += [f"held out   {each}" for each in found.sessions("held_out")]
     lines += [f"note       {each}" for each in found.notes]
-    return [*lines, "\nnext: --out FILE keeps q" if out is None else f"\nwritten to {out}"]
+    if out is None:
+        return [*lines, "\nnext: --out FILE keeps q for the gate calibrated"]
+    held, spec = found.held_out_of(0), found.spec.text
+    only = f" --sessions {held}" if held else ""
+    return [
+        *lines,
+        f"\nwritten to {out}\nnext: replay frontier {trace} -p '{spec}+calibrated:q={out}'{only} --out DIR",
+    ]
