@@ -40,13 +40,14 @@ class Shuffled(Trace):
         max_rows: int = 4096,
         max_windows: int | None = None,
         decode_only: Collection[str] = (),
+        halves: bool = False,
     ) -> Iterator[Chunk]:
         """Stream the named tables once, as the trace's own ``chunks`` does, in the new order."""
         layers, cells = self.meta.layers, self.meta.layers * self.meta.experts
         waiting: list[Chunk] = []
         ends = iter(_ends(self.source))
         first, stop = 0, next(ends, 0)
-        for chunk in self.base.chunks(tables, columns, max_rows, max_windows, decode_only):
+        for chunk in self.base.chunks(tables, columns, max_rows, max_windows, decode_only, halves):
             waiting.append(chunk)
             while stop > first and stop <= chunk.w1:
                 whole = _joined(waiting)
