@@ -35,6 +35,7 @@ from replay.lookahead import Future
 from replay.nominal import Plan as NominalPlan
 from replay.nominal import lay_plan
 from replay.predict import POLICIES as READ_AHEAD
+from replay.predict.ranking import Ranking
 from replay.resolve import Resolved
 from replay.semantics import ENGINE_CAPS, RECORDED_ROUTES, Routes, Semantics
 from replay.spec import declaration
@@ -109,6 +110,14 @@ def _read_ahead(policy: Resolved) -> ModuleType:
     return import_module(READ_AHEAD[policy.spec.read_ahead.name])
 
 
+def _raw_ranking(policy: Resolved, shape: Shape) -> Ranking | None:
+    """The ranking of a policy that picks raw candidates, as many as the model's top_k says; else None."""
+    ahead = _read_ahead(policy)
+    if not hasattr(ahead, "picks"):
+        return None
+    return Ranking(ahead.picks(policy.values[policy.spec.read_ahead.name], shape.top_k))
+
+
 def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Routes) -> NDArray[np.int64]:
     s = np.zeros(fr.SETTINGS, np.int64)
     s[fr.LAYERS], s[fr.EXPERTS], s[fr.TOP_K] = shape.layers, shape.experts, shape.top_k
@@ -123,9 +132,8 @@ def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Rout
         rank = policy.ranking
         s[fr.READ_AHEAD], s[fr.COUNT_K], s[fr.PROTECT] = fr.RANKED, min(rank.k, shape.experts), rank.p
         s[fr.BOOSTED] = _reach(policy, routes, shape) > 0
-    elif hasattr(ahead := _read_ahead(policy), "picks"):
-        picks = ahead.picks(policy.values[policy.spec.read_ahead.name], shape.top_k)
-        s[fr.READ_AHEAD], s[fr.COUNT_K] = fr.RANKED, min(picks, shape.experts)
+    elif (raw := _raw_ranking(policy, shape)) is not None:
+        s[fr.READ_AHEAD], s[fr.COUNT_K] = fr.RANKED, min(raw.k, shape.experts)
     elif policy.spec.read_ahead.name in _MODES:
         s[fr.READ_AHEAD] = _MODES[policy.spec.read_ahead.name]
     s[fr.TOUCH] = policy.touch
@@ -244,7 +252,8 @@ class Lane:
         """Lay out the gates' memory and the nominal plan."""
         shape, names = self.shape, [part.name for part in self.policy.spec.gates]
         loaded = [(gate.load(name), self.policy.values[name]) for name in names]
-        areas = [each.lay(options, shape, self.policy.ranking) for each, options in loaded]
+        ranking = _raw_ranking(self.policy, shape) or self.policy.ranking
+        areas = [each.lay(options, shape, ranking) for each, options in loaded]
         kinds = [list(gate.POLICIES).index(name) for name in names]
         if own := hasattr(ahead := _read_ahead(self.policy), "lay"):
             areas.insert(0, ahead.lay(self.policy.values[self.policy.spec.read_ahead.name], shape))
