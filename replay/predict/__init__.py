@@ -6,8 +6,8 @@ A policy's file holds its declaration ``POLICY``, and where it needs them
 - ``picks(options, top_k)``: how many raw candidates of a row it ranks, without such a rule;
 - ``words(shape, options)`` and ``setup(m, shape, options)``: words of the arena's memory in which it remembers past
   events (at ``m[PAST]``), and what to write there first;
-- ``lay(options, shape)`` and ``ask``: its own admission of its guesses, as a gate's (:mod:`replay.gate`); ``notes(own)``
-  remarks on a finished run from its words.
+- ``lay(options, shape)`` and ``ask``: its own admission of its guesses, as a gate's (:mod:`replay.gate`);
+  ``notes(own)`` remarks on a finished run from its words.
 """
 
 POLICIES: dict[str, str] = {
