@@ -246,6 +246,7 @@ class Lane:
         self.failure: Failure | None = None
         self._future: Future | None = None
         self._work: fr.Work | None = None
+        self._most_wanted = 0
         self._set_gates(clock or ClockParams())
 
     def _set_gates(self, clock: ClockParams) -> None:
@@ -426,6 +427,14 @@ class Lane:
             outcomes=np.zeros((cells if self.settings[fr.GATES] else 0, len(ad.OUTCOMES)), np.int64),
         )
 
+    def _most_proposed(self, events: fr.Events) -> int:
+        """Experts that a policy which learns from events can guess at once, from what was wanted so far."""
+        rows = int(events.rows_used[events.prefill == 0].max(initial=0))
+        width = max(int(np.diff(events.pick_offsets).max(initial=0)), self.shape.top_k)
+        self._most_wanted = max(self._most_wanted, rows * width)
+        followers = self.policy.values[self.policy.spec.read_ahead.name].get("successors", 0)
+        return min(self.shape.experts, self._most_wanted * (1 + int(followers)))
+
     def _log_room(self, events: fr.Events, guesses: fr.Guesses, windows: int) -> int:
         """Rows that the event log of a chunk can need at most."""
         shape, s = self.shape, self.settings
@@ -441,7 +450,7 @@ class Lane:
         elif s[fr.READ_AHEAD] == fr.LISTED:
             issued = len(guesses.ids)
         elif s[fr.READ_AHEAD] >= fr.PREVIOUS:
-            issued = len(guesses.target) * shape.experts
+            issued = len(guesses.target) * self._most_proposed(events)
         if s[fr.STREAM] != fr.STREAM_OFF:
             issued += int(events.prefill.sum()) * shape.layers * shape.experts
         wanted = len(events.picks) if s[fr.CELL] == fr.SEQUENTIAL or s[fr.ROUTES] else len(events.wants)

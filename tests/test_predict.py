@@ -108,6 +108,16 @@ def test_finemoe_needs_dense_router_scores(tmp_path):
         compare(open_trace(tmp_path / "none"), ["finemoe"], slots="2", grid=())
 
 
+def test_finemoe_says_what_it_could_not_match(tmp_path):
+    """A window without router scores is neither matched nor stored, and the run says so."""
+    trace = scored([[[0], [1]], [[0], [1]], [[0], [1]]], tmp_path / "whole")
+    del trace.router_scores[1, 0, 0], trace.router_scores[1, 0, 1]
+    write(trace, tmp_path / "trace")
+    run = compare(open_trace(tmp_path / "trace"), ["finemoe:d=1"], slots="1", grid=())
+    assert run.layers.to_dicts()[1]["issued"] == 1
+    assert "1 decode windows have no router scores: finemoe does nothing there" in run.info["warnings"]
+
+
 @pytest.fixture(scope="module")
 def ahead(tmp_path_factory):
     """Three layers of 3 MB experts; at the window's start layer 2's scores say 5, 4, 3 and so on; 5 is wanted."""
