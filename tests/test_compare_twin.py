@@ -39,8 +39,8 @@ def run_case(case: Case, path):
         options.scope, options.split, options.order, options.cell, start, warm, parse_prefill(options.prefill),
         options.prompt_hot or None,
     )  # fmt: skip
-    classes = sorted(set(case.trace.classes.values()))
-    slots = None if options.slots is None else ",".join(str(options.slots[c]) for c in classes)
+    classes = range(max(case.trace.classes.values()) + 1)  # one that no expert has, too
+    slots = None if options.slots is None else ",".join(str(options.slots.get(c, 1)) for c in classes)
     budget = None if options.budget is None else str(options.budget)
     return compare(
         trace, [spec_text(case)], slots=slots, bytes=budget, semantics=semantics,
