@@ -1,6 +1,8 @@
 """Small files of settings and results: read whole within a bound, and refused in one line when they are none."""
 
 import json
+import math
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +64,47 @@ def read_json(path: Path, wanted: str) -> Any:
     InputError
         No such file, or not JSON.
     """
-    return _read(path, "JSON", wanted, lambda text: all_text(json.loads(text)))
+    return _read(path, "JSON", wanted, parse_json)
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON as its standard has it: no NaN, no infinity, no number beyond a double.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    ValueError
+        Not JSON; RecursionError where it is nested too deep.
+
+    Examples
+    --------
+    >>> parse_json('{"a": 1e999}')
+    Traceback (most recent call last):
+    ValueError: 1e999, which is more than a double holds
+    """
+    found = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    return all_text(found) if _HALF.search(text) else found
+
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # may be half a character
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:40]}, which is more than a double holds")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name}, which JSON does not have")
 
 
 def _read(path: Path, form: str, wanted: str, parse: Callable[[str], Any]) -> Any:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from replay import __version__
 from replay.document import read_json
@@ -215,9 +217,9 @@ def _read_table(folder: Path, name: str, older: bool) -> pl.DataFrame | None:
     if not file.exists():
         return None
     try:
-        with file.open("rb") as handle:
-            frame = pl.read_parquet(handle)
-    except (OSError, ValueError, pl.exceptions.PolarsError) as problem:
+        with file.open("rb") as handle:  # by Arrow: polars ends the process on some damaged pages
+            frame = pl.DataFrame(pq.read_table(handle, use_threads=False))
+    except (OSError, ValueError, pa.ArrowException, pl.exceptions.PolarsError) as problem:
         reason = " ".join(str(problem).split())[:200]
         raise InputError(f"{file}: not a whole table ({reason}); make the run again") from None
     for column in RESULT[name].columns:

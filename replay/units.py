@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from replay.errors import InputError
 
-_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµμ%]*)")
+_NUMBER = re.compile(r"([0-9]{1,300}(?:\.[0-9]{1,300})?)\s*([A-Za-zµμ%]*)")
 _INT64_MAX = 2**63 - 1
 
 _BYTES = {

@@ -2,20 +2,17 @@
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from replay.text import all_text
+from replay.document import LONGEST, parse_json
 from replay.trace.failure import Failure, Sink
 
 FORMAT = "moe-decode-trace"
 VERSION = 1
 FILE = "trace.json"
 LARGEST = 2**63 - 1
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half a character
-_LONGEST = 64 * 2**20  # bytes of a trace.json that is still read
 
 
 class Fields:
@@ -143,12 +140,10 @@ def read_document(path: Path, sink: Sink) -> dict[str, Any] | None:
         return None
     try:
         with file.open("rb") as handle:
-            data = handle.read(_LONGEST + 1)
-        if len(data) > _LONGEST:
-            raise ValueError(f"more than {_LONGEST} bytes")
-        document = json.loads(data.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
-        if _HALF.search(data):
-            document = all_text(document)
+            data = handle.read(LONGEST + 1)
+        if len(data) > LONGEST:
+            raise ValueError(f"more than {LONGEST} bytes")
+        document = parse_json(data.decode("utf-8"))
     except OSError as problem:
         wrong("trace-json-unreadable", problem.strerror or "an unreadable file", "check the permissions")
         return None
@@ -159,14 +154,3 @@ def read_document(path: Path, sink: Sink) -> dict[str, Any] | None:
         wrong("trace-json-unreadable", _short(document), "write an object")
         return None
     return document
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"{text}, which is more than a double holds")
-    return value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name}, which JSON does not have")

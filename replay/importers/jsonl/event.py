@@ -52,7 +52,10 @@ def check_event(
         raise header.wrong(line, f"expected layer {layer}, found {str(value.get('layer'))[:40]}")
     event: dict[str, Any] = {"layer": layer, "nulls": 0}
     lists = _lists(header, line, value, "experts", rows)
-    kept = [[i for i, each in enumerate(ids) if each not in _NO_EXPERT] for ids in lists]
+    kept = [
+        [i for i, each in enumerate(ids) if not (isinstance(each, int) and each in _NO_EXPERT)]
+        for ids in lists
+    ]
     event["experts"] = [
         _picks(header, line, [ids[i] for i in chosen]) for ids, chosen in zip(lists, kept, strict=True)
     ]
