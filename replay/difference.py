@@ -33,6 +33,7 @@ SETTINGS = (
 ROUNDING = 1e-9
 """Relative change of a float that is no change; whole numbers are exact."""
 
+_SIDES = ("a", "b", "whole", "a_whole", "b_whole")
 _OF_A_FIGURE = ("table", "policy", "routes", "phase", "layer", "window", "capacity", "figure")
 
 
@@ -47,8 +48,8 @@ class Difference:
         What is not the same: its name, in A, in B.
     figures : polars.DataFrame
         Every figure that is not the same: table, policy, routes, phase, layer, window, capacity (null: does not
-        apply), figure, a, b (null: not there), whole, change_ratio ((b - a) / abs(a), of a ratio b - a; null: not to
-        be said), beyond.
+        apply), figure, a, b (null: not there), whole, a_whole, b_whole (whole numbers as they are, beyond what a
+        double holds too), change_ratio ((b - a) / abs(a), of a ratio b - a; null: not to be said), beyond.
     compared : int
         Figures that were compared.
     tolerance : float
@@ -73,12 +74,12 @@ class Difference:
         -------
         polars.DataFrame
             table, policy, routes, figure, differ, beyond, and of the greatest change phase, layer, window, capacity,
-            a, b, whole, change_ratio; table by table, those beyond the tolerance first.
+            a, b, whole, a_whole, b_whole, change_ratio; table by table, those beyond the tolerance first.
         """
         size = pl.col("change_ratio").abs().fill_null(float("inf"))
         worst = self.figures.with_columns(size=size).sort("size", descending=True, maintain_order=True)
         groups = worst.group_by("table", "policy", "routes", "figure", maintain_order=True)
-        rest = ("phase", "layer", "window", "capacity", "a", "b", "whole", "change_ratio", "size")
+        rest = ("phase", "layer", "window", "capacity", *_SIDES, "change_ratio", "size")
         found = groups.agg(
             pl.len().alias("differ"), pl.col("beyond").sum(), *(pl.col(each).first() for each in rest)
         )
@@ -106,10 +107,9 @@ class Difference:
 
 def shown(row: dict[str, Any]) -> dict[str, Any]:
     """A row of figures with its whole numbers whole."""
-    sides = {side: row[side] for side in ("a", "b")}
-    if row["whole"]:
-        sides = {side: None if value is None else int(value) for side, value in sides.items()}
-    return {name: sides.get(name, value) for name, value in row.items() if name != "whole"}
+    sides = {side: row[f"{side}_whole"] if row["whole"] else row[side] for side in ("a", "b")}
+    hidden = ("whole", "a_whole", "b_whole")
+    return {name: sides.get(name, value) for name, value in row.items() if name not in hidden}
 
 
 def difference(a: Run, b: Run, *, tolerance: float = 0.0, level: Level = "layer") -> Difference:
@@ -212,8 +212,8 @@ def _figures(
     """How many figures a table has, and those that are not the same."""
     left, right = (_long(table, frame) for frame in (a, b))
     keys = [name for name in _OF_A_FIGURE if name != "table"]
-    both = left.rename({"value": "a"}).join(
-        right.rename({"value": "b"}),
+    both = left.rename({"value": "a", "count": "a_whole"}).join(
+        right.rename({"value": "b", "count": "b_whole"}),
         on=keys,
         how="full",
         coalesce=True,
@@ -222,17 +222,19 @@ def _figures(
     )
     a_, b_, ratio = pl.col("a"), pl.col("b"), pl.col("figure").str.ends_with("_ratio")
     one_side = a_.is_null() != b_.is_null()
-    change = pl.when(ratio).then(b_ - a_).when(a_ != 0).then((b_ - a_) / a_.abs())
-    size = change.abs()  # null where one is not there, or from 0 to something
     whole = pl.col("whole").fill_null(True) & pl.col("whole_right").fill_null(True)
-    same = a_.eq_missing(b_) | (~whole & (size <= ROUNDING).fill_null(False))
+    by = pl.when(whole).then((pl.col("b_whole") - pl.col("a_whole")).cast(pl.Float64)).otherwise(b_ - a_)
+    change = pl.when(ratio).then(b_ - a_).when(a_ != 0).then(by / a_.abs())
+    size = change.abs()  # null where one is not there, or from 0 to something
+    equal = pl.when(whole).then(pl.col("a_whole").eq_missing(pl.col("b_whole"))).otherwise(a_.eq_missing(b_))
+    same = equal | (~whole & (size <= ROUNDING).fill_null(False))
     found = both.with_columns(
         table=pl.lit(table),
         whole=whole,
         change_ratio=change,
         beyond=one_side | (size > tolerance).fill_null(True),
     ).filter(~same)
-    return len(both), found.select(*_OF_A_FIGURE, "a", "b", "whole", "change_ratio", "beyond")
+    return len(both), found.select(*_OF_A_FIGURE, *_SIDES, "change_ratio", "beyond")
 
 
 def _long(table: str, frame: pl.DataFrame | None) -> pl.DataFrame:
@@ -240,6 +242,7 @@ def _long(table: str, frame: pl.DataFrame | None) -> pl.DataFrame:
     schema = {
         "policy": pl.String, "routes": pl.String, "phase": pl.String, "layer": pl.Int64, "window": pl.Int64,
         "capacity": pl.Int64, "figure": pl.String, "value": pl.Float64, "whole": pl.Boolean,
+        "count": pl.Int64,
     }  # fmt: skip
     if frame is None:
         return pl.DataFrame(schema=schema)
@@ -253,6 +256,11 @@ def _long(table: str, frame: pl.DataFrame | None) -> pl.DataFrame:
     whole = {name: frame.schema[name].is_integer() for name in numbers}
     cast = frame.select(*keys, pl.col(numbers).cast(pl.Float64))
     long = cast.unpivot(numbers, index=keys, variable_name="figure", value_name="value")
+    exact = [
+        pl.col(name).cast(pl.Int64) if whole[name] else pl.lit(None, pl.Int64).alias(name) for name in numbers
+    ]
+    counts = frame.select(exact).unpivot(numbers, variable_name="figure", value_name="count")
+    long = long.with_columns(counts["count"])
     long = long.with_columns(whole=pl.col("figure").replace_strict(whole, return_dtype=pl.Boolean))
     absent = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in long.columns]
     return long.with_columns(*absent).select(pl.col(name).cast(kind) for name, kind in schema.items())

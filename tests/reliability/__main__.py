@@ -13,6 +13,8 @@ REPORT = ROOT / "reports" / "reliability"
 # name on the command line, and the module that has a function measure(scale) -> Section
 SECTIONS = {
     "bad": "reliability.bad_inputs",
+    "fuzz": "reliability.fuzz",
+    "load": "reliability.loads",
 }
 
 

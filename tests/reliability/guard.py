@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from replay.cli import _shown
+from replay.cli.table import shown
 from replay.errors import InputError
 
 SECONDS = 20  # one execution may take so long on a busy machine
@@ -83,6 +83,6 @@ def attempt(act: Callable[[], Any]) -> tuple[str, str]:
             return "fault", f"{time.monotonic() - start:.0f} s"
         if said.getvalue():
             return "fault", f"said {said.getvalue()[:500]!r}"
-        if ending == "refused" and not _shown(text).strip():
+        if ending == "refused" and not shown(" ".join(text.split("\n"))).strip():
             return "fault", "no message"
     return ending, text
