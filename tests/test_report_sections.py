@@ -202,3 +202,20 @@ def test_fidelity_that_was_not_measured_says_why(root: Path, monkeypatch: pytest
         "Fidelity not measured: the trace is large; replay fidelity TRACE measures it." in gather(run).routes
     )
     assert gather(made_run()).routes == gather(made_run()).routes[:1]
+
+
+def test_the_policy_table_says_what_guesses_cover_and_pollute(spec_run: Run) -> None:
+    grid = gather(spec_run).policies
+    column = {head.whole: i for i, head in enumerate(grid.heads[1:])}
+    decode = spec_run.layers.filter(pl.col("phase") == "decode")
+    for row in grid.rows:
+        mine = decode.filter(pl.col("policy") == row.name)
+        sums = {name: mine[name].sum() for name in ("prefetch_hits", "misses", "issued", "pollution")}
+        covered, polluted = (row.cells[column[name]] for name in ("covered of absent", "pollution of misses"))
+        if not sums["issued"]:
+            assert covered.value is polluted.value is None
+            continue
+        assert covered.value == pytest.approx(
+            sums["prefetch_hits"] / (sums["prefetch_hits"] + sums["misses"])
+        )
+        assert polluted.value == sums["pollution"] / sums["misses"]

@@ -72,6 +72,10 @@ def policy_figures(subject: Subject, paired: Differences) -> list[Figure]:
 
     each = "read-ahead reads"
     late = Head("late", "of used", f"{each} not done when asked for, of those claimed")
+    covered = (
+        "experts wanted and not resident that were read ahead; useful says how many of the reads these are"
+    )
+    polluted = "misses on experts that a guess had evicted and nothing had read since"
     adjusted = "1 - (misses + issued reads) / lookups: every read counts against it"
     hit = "(arena hits + prefetch hits) / lookups; a higher one is not a faster engine"
     absent = "experts wanted and absent: each is a read that the token waits for"
@@ -84,11 +88,42 @@ def policy_figures(subject: Subject, paired: Differences) -> list[Figure]:
         ratio("hit_ratio", "hit", "ratio", hit),
         Figure(Head("read ahead", "per token", f"{each} issued"), _key("issued_per_token"), _two),
         ratio("usefulness", "useful", "of read ahead", f"{each} that were claimed, of those issued"),
+        Figure(Head("covered", "of absent", covered), _coverage, percent),
         ratio(
             "timely_usefulness", "timely", "of read ahead", f"{each} there when asked for, of those issued"
         ),
         Figure(late, _share("late", "timely", "late"), percent),
+        Figure(Head("pollution", "of misses", polluted), _pollution(subject), percent),
     ]
+
+
+def _coverage(row: Row) -> float | None:
+    """Prefetch hits, of the experts that were wanted and not resident; None where nothing was read ahead."""
+    hits, misses = row.get("prefetch_hits_per_token"), row.get("misses_per_token")
+    return (
+        hits / (hits + misses)
+        if row.get("issued_per_token") and hits is not None and misses is not None
+        else None
+    )
+
+
+def _pollution(subject: Subject) -> Callable[[Row], float | None]:
+    """The share of decode misses on experts that a guess had evicted; None where nothing was read ahead."""
+    table = subject.phase(subject.run.layers)
+    if "pollution" not in table.columns:
+        return lambda row: None
+    sums = table.group_by("series").agg(
+        pl.col("pollution", "misses").sum(), pl.col("pollution").null_count().alias("untold")
+    )
+    found = {row["series"]: row for row in sums.iter_rows(named=True)}
+
+    def of(row: Row) -> float | None:
+        mine = found.get(subject.name(row["policy"], row["routes"]))
+        if mine is None or mine["untold"] or not row.get("issued_per_token"):
+            return None
+        return mine["pollution"] / mine["misses"] if mine["misses"] else None
+
+    return of
 
 
 def policy_grid(subject: Subject, paired: Differences) -> Grid:
