@@ -292,7 +292,7 @@ def _next(run: "Run", trace: "Trace", out: Any) -> list[str]:
     if out is not None:
         return [
             f"\nwritten to {out}; open {out}/report.html",
-            f'next: replay query {out} "select policy, sum(misses) from layers group by 1"',
+            f'next: replay query {out} "select policy, sum(misses) from layers group by 1"',  # noqa: S608 (shown, not run)
         ]
     return [
         f"\nnext: replay compare {trace.path} --out DIR keeps the tables and charts; replay policies lists policies"

@@ -154,4 +154,4 @@ def _print(counts: dict[str, int], plan: "Plan", out: Path, quiet: bool, as_json
     else:
         typer.echo(f"{counts['cells']} cells: {counts['replayed']} replayed, {counts['there']} were there")
     if not quiet:
-        typer.echo(f'next: replay query {out} "select * from cells"', err=True)
+        typer.echo(f'next: replay query {out} "select * from cells"', err=True)  # noqa: S608 (shown, not run)

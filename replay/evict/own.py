@@ -112,7 +112,7 @@ def _run(path: Path, source: bytes, name: str) -> ModuleType:
     sys.modules[name] = module  # where the cache looks for what the steps refer to
     try:
         with cached_as(name):
-            exec(code, module.__dict__)
+            exec(code, module.__dict__)  # noqa: S102 (the file that the user names with --policy-file)
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as problem:

@@ -52,7 +52,7 @@ def write_markdown(report: Report) -> str:
 
     environment: Any = Environment(
         loader=PackageLoader("replay.report", "templates"),
-        autoescape=False,
+        autoescape=False,  # noqa: S701 (Markdown, not HTML: ``finalize`` escapes every value)
         finalize=escape,
         keep_trailing_newline=True,
     )

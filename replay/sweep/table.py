@@ -74,7 +74,7 @@ def _layers() -> str:
     """Rows of the finished cells under the study's names."""
     plan = ", ".join(f"plan.{name}" for name in NAMES)
     known = ", ".join(name for name in NAMES if name in {each.name for each in RESULT[TABLE].columns})
-    return f"SELECT {plan}, sweep_rows.* EXCLUDE ({known}) FROM plan JOIN sweep_rows ON plan.cell = sweep_rows.cell"
+    return f"SELECT {plan}, sweep_rows.* EXCLUDE ({known}) FROM plan JOIN sweep_rows ON plan.cell = sweep_rows.cell"  # noqa: S608 (names of ours)
 
 
 def _cells() -> str:
@@ -93,4 +93,4 @@ def _cells() -> str:
     read = f"sum(coalesce(disk_bytes, demand_bytes + issued_bytes)) {decode}"
     rates.append(f"({read} / nullif(any_value(tokens), 0))::DOUBLE AS read_bytes_per_token")
     rates.append("((sum(hits) + sum(prefetch_hits)) / nullif(sum(lookups), 0))::DOUBLE AS hit_ratio")
-    return f"SELECT {', '.join([*keys, *rates, *sums])} FROM layers GROUP BY ALL"
+    return f"SELECT {', '.join([*keys, *rates, *sums])} FROM layers GROUP BY ALL"  # noqa: S608 (names of ours)
