@@ -237,6 +237,9 @@ def _run_tables(folder: Path) -> dict[str, Any]:
     files = sorted(folder.glob("*.parquet"))
     if not files:
         raise InputError(f"{folder}: no tables (*.parquet); give a folder that `replay compare --out` wrote")
+    for file in (*files, folder / "summary.json", folder / "run.json"):
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise InputError(f"{file}: a link that leads out of the run's folder; put the file itself there")
     found = {file.stem: _dataset(file) for file in files}
     rows = _json(folder / "summary.json")
     if isinstance(rows, list) and rows and "summary" not in found:

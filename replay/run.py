@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import platform
 import sys
@@ -21,7 +22,7 @@ from replay import __version__
 from replay.document import read_json
 from replay.errors import InputError
 from replay.schema import RESULT
-from replay.text import as_text
+from replay.text import as_text, no_formula
 from replay.trace.staging import staged_folder
 
 if TYPE_CHECKING:
@@ -119,14 +120,13 @@ class Run:
         for name in TABLES:
             frame = getattr(self, name)
             if frame is not None:
-                with (folder / f"{name}.parquet").open("wb") as handle:
-                    frame.write_parquet(handle, compression="zstd")
+                write_table(frame, folder / f"{name}.parquet")
         (folder / "summary.json").write_text(json.dumps(self.summary, indent=1, allow_nan=False) + "\n")
         with open(folder / "summary.csv", "w", newline="", encoding="utf-8") as file:
             columns = list(dict.fromkeys(name for row in self.summary for name in row))
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
-            writer.writerows(self.summary)
+            writer.writerows({name: no_formula(each) for name, each in row.items()} for row in self.summary)
         (folder / RUN_FILE).write_text(json.dumps(self.info, indent=1, allow_nan=False) + "\n")
 
 
@@ -239,6 +239,23 @@ _KINDS: dict[str, Callable[[pl.DataType], bool]] = {
     "float": lambda kind: kind.is_float(), "string": lambda kind: kind == pl.String,
     "bool": lambda kind: kind == pl.Boolean,
 }  # fmt: skip
+
+
+def write_table(frame: pl.DataFrame, file: Path) -> None:
+    """Write a result table; a disk that is full is the system's own error, whatever the library would make of it.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+    file : Path
+        Its ending says how: ``.parquet`` or ``.csv``.
+    """
+    content = io.BytesIO()
+    if file.suffix == ".csv":
+        frame.write_csv(content)
+    else:
+        frame.write_parquet(content, compression="zstd")
+    file.write_bytes(content.getbuffer())
 
 
 def versions() -> dict[str, str]:

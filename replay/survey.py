@@ -25,7 +25,7 @@ from replay.lane import Lane
 from replay.offline import Played, beaten, holds
 from replay.play import Entry, Progress, play
 from replay.resolve import Resolved, identity, resolve
-from replay.run import RUN_FILE, command_line, trace_info, versions
+from replay.run import RUN_FILE, command_line, trace_info, versions, write_table
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
 from replay.spec import parse
 from replay.trace import Trace
@@ -105,8 +105,8 @@ class Survey:
 
     def write(self, folder: Path) -> None:
         """Write the tables and what is known of them into an open folder."""
-        self.curves.write_parquet(folder / "curves.parquet", compression="zstd")
-        self.worst.write_csv(folder / "worst_layers.csv")
+        write_table(self.curves, folder / "curves.parquet")
+        write_table(self.worst, folder / "worst_layers.csv")
         (folder / RUN_FILE).write_text(json.dumps(self.info, indent=1, allow_nan=False) + "\n")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -26,6 +27,27 @@ def as_text(name: str) -> str:
     (True, 'café')
     """
     return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", name)
+
+
+def no_formula(value: Any) -> Any:
+    """Write a text cell of a CSV file so that a spreadsheet takes it for text: a quote before what begins a formula.
+
+    Parameters
+    ----------
+    value : object
+        A cell.
+
+    Returns
+    -------
+    object
+        Numbers and harmless texts as they are.
+
+    Examples
+    --------
+    >>> no_formula("=1+1"), no_formula("none+lru"), no_formula(-1)
+    ("'=1+1", 'none+lru', -1)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def all_text(document: Any) -> Any:

@@ -18,7 +18,7 @@ from replay.budget.allot import equal, optimum, total, transfer
 from replay.budget.cost import FIGURES, Ways, build, curves, members, widest
 from replay.errors import InputError
 from replay.play import Progress, play
-from replay.run import RUN_FILE, command_line, versions
+from replay.run import RUN_FILE, command_line, versions, write_table
 from replay.trace import Trace
 from replay.trace.view import of_sessions, view
 
@@ -51,8 +51,8 @@ class Study:
 
     def write(self, folder: Path) -> None:
         """Write the tables, a budget file for each split, and what is known of them into an open folder."""
-        self.layers.write_csv(folder / "layers.csv")
-        self.scores.write_csv(folder / "scores.csv")
+        write_table(self.layers, folder / "layers.csv")
+        write_table(self.scores, folder / "scores.csv")
         about = {key: str(self.info[key]) for key in ("trace", "policy", "figure", "train", "phase")}
         for name in ("transfer", "optimum"):
             write_budget(folder / f"{name}.toml", self.bounds[name], {"split": name, **about})

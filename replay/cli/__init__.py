@@ -10,14 +10,11 @@ interrupted; 128 + n ended by the signal n (SIGTERM, SIGHUP), with nothing half-
 import contextlib
 import errno
 import inspect
-import io
 import os
 import re
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -25,6 +22,7 @@ import typer
 from typer.core import TyperGroup
 
 from replay import __version__
+from replay.cli.process import Terminated, memory_limit, signals, starved, streams, within_limits
 from replay.cli.table import shown
 from replay.errors import ReplayError, nearest
 
@@ -201,59 +199,6 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-class Terminated(BaseException):
-    """A signal that asks the process to end: what is at work cleans up on its way out."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
-
-
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into an exception while a command runs; one that is ignored (nohup) stays so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, _frame: Any) -> None:
-        for each in before:
-            signal.signal(each, signal.SIG_IGN)  # once is enough: the way out is not to be broken off
-        raise Terminated(number)
-
-    before = {each: signal.getsignal(each) for each in _ENDING}
-    before = {
-        each: old for each, old in before.items() if old in (signal.SIG_DFL, signal.default_int_handler)
-    }
-    for each in before:
-        signal.signal(each, end)
-    try:
-        yield
-    finally:
-        for each, old in before.items():
-            signal.signal(each, old)
-
-
-def _streams() -> None:
-    """Open the standard streams that a caller closed on nothing: else the next file would take their place.
-
-    A name that is no text (another encoding's) is written with its bytes escaped.
-    """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            try:
-                os.fstat(number)
-            except OSError:
-                os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
-            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="backslashreplace")
-
-
 def _drop_stdout() -> None:
     """Point stdout nowhere, so that what is still buffered cannot fail again as Python exits."""
     with contextlib.suppress(OSError, ValueError):
@@ -287,6 +232,8 @@ def _guarded(action: Callable[[], Any]) -> int:
     except Exception as problem:
         if hasattr(problem, "format_message"):  # typer's usage errors, whichever click it carries
             return _fail(_usage(problem), 2)
+        if starved(problem) and memory_limit() is not None:
+            return _fail(f"out of memory under the limit of {memory_limit()} bytes (ulimit -v); raise it", 2)
         traceback.print_exc()
         return _fail(f"a defect of this program ({type(problem).__name__}); please report it", 3)
 
@@ -316,11 +263,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    _streams()
-    with _signals():
+    streams()
+    with signals():
         return _guarded(lambda: _invoke(given))
 
 
 def entry() -> None:
     """Run the command line and exit: the console script."""
-    sys.exit(main())
+    sys.exit(within_limits(main, _fail))

@@ -178,7 +178,7 @@ def _table(summary: list[dict[str, Any]], timed: bool) -> tuple[list[str], list[
             _fixed(row["prefetch_hits_per_token"], 2),
             _fixed(row["issued_per_token"], 2),
             unused,
-            _fixed(None if row["read_bytes_per_token"] is None else row["read_bytes_per_token"] / 1e6, 1),
+            _megabytes(row["read_bytes_per_token"]),
         ]
         if timed:
             claimed = row["timely"] + row["late"]
@@ -263,6 +263,13 @@ def _moves(run: "Run") -> tuple[list[str], list[list[Any]]]:
         )
     headers = ["policy", *(["routes"] if several else []), *FATES, "wait us/tok", "least wait", "moving"]
     return headers, rows
+
+
+def _megabytes(value: float | None) -> str | None:
+    """Bytes in decimal megabytes; of experts so small that one decimal shows nothing, two figures."""
+    if value is not None and 0 < value < 5e4:
+        return f"{value / 1e6:.2g}"
+    return _fixed(None if value is None else value / 1e6, 1)
 
 
 def _fixed(value: float | None, digits: int) -> str | None:

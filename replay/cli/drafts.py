@@ -239,11 +239,12 @@ def _write(points: "Sweep", report: dict[str, Any], out: Path, force: bool) -> N
     """Write the sweep's table, its heat map and the report into a folder."""
     from replay.plot import save
     from replay.plot.draft_sweep import plot_draft_sweep
+    from replay.run import write_table
     from replay.trace.staging import staged_folder
 
     with staged_folder(out, "drafts.json", force) as folder:
         table = points.frame()
-        table.write_parquet(folder / "draft_sweep.parquet", compression="zstd")
+        write_table(table, folder / "draft_sweep.parquet")
         save(plot_draft_sweep(table), folder / "draft_sweep.svg")
         (folder / "drafts.json").write_text(json.dumps(report, indent=1, allow_nan=False) + "\n")
 

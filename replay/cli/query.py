@@ -114,6 +114,8 @@ def _print_csv(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> None:
     import csv
     import sys
 
+    from replay.text import no_formula
+
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerow(map(no_formula, columns))
+    writer.writerows(map(no_formula, row) for row in rows)

@@ -51,10 +51,17 @@ def _stale(folder: Path, files: dict[str, str]) -> list[Path]:
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
+    from replay.trace.place import remove
     from replay.trace.staging import write_text
 
-    for name, text in files.items():
-        write_text(folder / name, text, force=True)
+    fresh = not folder.exists()
+    try:
+        for name, text in files.items():
+            write_text(folder / name, text, force=True)
+    except BaseException:
+        if fresh:
+            remove(folder)
+        raise
     for path in _stale(folder, files):
         path.unlink()
     typer.echo(f"{folder}: {len(files)} tables written")

@@ -34,7 +34,7 @@ from replay.frontier.point import Point, Ways, default_families, points_of, scor
 from replay.frontier.table import lines_of, points_frame
 from replay.play import Progress, play
 from replay.price import learned
-from replay.run import RUN_FILE, command_line, trace_info, versions
+from replay.run import RUN_FILE, command_line, trace_info, versions, write_table
 from replay.semantics import Routes, Semantics
 from replay.timing import ClockParams, load_clock
 from replay.trace import Trace
@@ -76,9 +76,9 @@ class Frontier:
 
     def write(self, folder: Path) -> None:
         """Write the tables, and what is known of them, into an open folder."""
-        self.points.write_parquet(folder / "frontier.parquet", compression="zstd")
-        self.against.write_parquet(folder / "frontier_against.parquet", compression="zstd")
-        self.points.write_csv(folder / "frontier.csv")
+        write_table(self.points, folder / "frontier.parquet")
+        write_table(self.against, folder / "frontier_against.parquet")
+        write_table(self.points, folder / "frontier.csv")
         body = {**self.info, "controls": self.controls}
         (folder / RUN_FILE).write_text(json.dumps(body, indent=1, allow_nan=False) + "\n")
 

@@ -112,6 +112,7 @@ class Spool:
         self.close()
         _write_head(self.folder, meta)
         _write_trace(self.folder, self.path, meta, self.flushes, self.force)
+        (self.folder / HEAD).unlink()  # first: what is left of the streams after a kill is no recording
         shutil.rmtree(self.folder)
 
 

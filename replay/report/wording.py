@@ -54,7 +54,15 @@ def unsigned_zero(text: str) -> str:
 
 
 def megabytes(value: float | None) -> str:
-    """Write bytes in decimal megabytes, one decimal."""
+    """Write bytes in decimal megabytes, one decimal; two figures of less than that shows.
+
+    Examples
+    --------
+    >>> megabytes(44_900_000), megabytes(1234), megabytes(0)
+    ('44.9', '0.0012', '0.0')
+    """
+    if value is not None and 0 < abs(value) < 5e4:
+        return f"{value / 1e6:.2g}"
     return decimals(None if value is None else value / 1e6, 1)
 
 

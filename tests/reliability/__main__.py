@@ -15,6 +15,8 @@ SECTIONS = {
     "bad": "reliability.bad_inputs",
     "fuzz": "reliability.fuzz",
     "load": "reliability.loads",
+    "kills": "reliability.kills",
+    "faults": "reliability.faults",
 }
 
 

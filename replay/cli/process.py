@@ -1,0 +1,124 @@
+"""The command line as a process: signals that end it, streams that a caller closed, memory that a caller limits."""
+
+import contextlib
+import io
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+_CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGTRAP, signal.SIGKILL)
+_HUNGER = (
+    "allocate memory",
+    "can't start new thread",
+    "failed to map segment",
+    "memory allocation",
+    "bad_alloc",
+)
+_LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+
+
+class Terminated(BaseException):
+    """A signal that asks the process to end: what is at work cleans up on its way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@contextlib.contextmanager
+def signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into an exception while a command runs; one that is ignored (nohup) stays so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _frame: Any) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)  # once is enough: the way out is not to be broken off
+        raise Terminated(number)
+
+    before = {each: signal.getsignal(each) for each in ENDING}
+    before = {each: old for each, old in before.items() if old is signal.SIG_DFL}
+    for each in before:
+        signal.signal(each, end)
+    try:
+        yield
+    finally:
+        for each, old in before.items():
+            signal.signal(each, old)
+
+
+def streams() -> None:
+    """Open the standard streams that a caller closed on nothing: else the next file would take their place.
+
+    A name that is no text (another encoding's) is written with its bytes escaped.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def memory_limit() -> int | None:
+    """Bytes that the process may map, where a caller limits them (``ulimit -v``); None where not."""
+    found = [resource.getrlimit(each)[0] for each in _LIMITS]
+    limits = [each for each in found if each != resource.RLIM_INFINITY]
+    return min(limits) if limits else None
+
+
+def starved(problem: BaseException) -> bool:
+    """Whether an exception comes of too little memory, in whatever words a library says so."""
+    text = str(problem).lower()
+    return isinstance(problem, MemoryError) or any(each in text for each in _HUNGER)
+
+
+def within_limits(work: Callable[[], int], told: Callable[[str, int], int]) -> int:
+    """Run the work; under a memory limit in a process of its own, as some libraries end theirs when memory does.
+
+    Parameters
+    ----------
+    work : callable
+        Gives the exit code.
+    told : callable
+        Prints a line and gives the exit code back.
+
+    Returns
+    -------
+    int
+        The work's exit code; 2 where memory ended it.
+    """
+    limit = memory_limit()
+    if limit is None:
+        return work()
+    child = os.fork()
+    if child == 0:
+        return work()
+
+    def pass_on(number: int, _frame: Any) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(child, number)
+
+    for each in ENDING:
+        if signal.getsignal(each) is signal.SIG_DFL:
+            signal.signal(each, pass_on)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal tells the child too
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status >= 0:
+        return status
+    if -status in _CRASHES:
+        name = signal.Signals(-status).name
+        return told(
+            f"out of memory: {name} under the limit of {limit} bytes (ulimit -v); raise it, or replay less", 2
+        )
+    return 128 - status
