@@ -64,6 +64,7 @@ def write_page(report: Report) -> str:
 
     environment = Environment(loader=PackageLoader("replay.report", "templates"), autoescape=True)
     environment.filters["breakable"] = lambda text: escape(text).replace("+", Markup("+<wbr>"))
+    environment.filters["stacked"] = lambda text: escape(text).replace(" [", Markup("<br>["))
     here = files("replay.report") / "templates"
     script = (here / "script.js").read_text(encoding="utf-8")
     inks = " ".join(f"{variable(ink)}: {dark};" for ink, dark in DARK.items())
