@@ -451,6 +451,25 @@ def test_the_model_is_left_as_it_was(tmp_path: Path) -> None:
     assert not [each for each in model.modules() if each._forward_hooks or each._forward_pre_hooks]
 
 
+@models
+def test_what_waits_is_bounded_and_flushing_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Candidates are made for all waiting windows at once: however many these are."""
+    bound, sizes = 2_000, []
+    for name, size in (("often", bound), ("once", 2**30)):
+        monkeypatch.setattr("replay.recorder.recorder.FLUSH_BYTES", size)
+        model = tiny("glm4_moe")
+        with replay.record(model, tmp_path / name, arena=Arena(20)) as recorder:
+            for _ in range(2):
+                model.generate(prompt(), max_new_tokens=30, do_sample=False)
+                sizes.append(recorder._rows.nbytes)
+            assert (recorder._spool.flushes > 5) == (name == "often")
+    assert 0 < max(sizes[:2]) < bound + 2_000 < sizes[3]
+    for table in open_trace(tmp_path / "once").tables:
+        assert read(tmp_path / "once", table).equals(read(tmp_path / "often", table)), table
+
+
 KILLED = """
     import os, signal, sys, torch, replay
     sys.path.insert(0, sys.argv[2])
