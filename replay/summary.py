@@ -86,7 +86,7 @@ def _row(
     if base_misses and base_tokens and tokens:
         change = (misses / tokens) / (base_misses / base_tokens) - 1
     row["misses_change_ratio"] = change
-    for name in tally.unknown:
+    for name in sorted(tally.unknown):  # a set: its own order is another in every process
         row[name.replace("_ns", "_us")] = None
     row.update(_agreement(candidate, prefill))
     return row

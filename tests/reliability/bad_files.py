@@ -183,6 +183,79 @@ def _policy_files() -> list[Bad]:
     ]
 
 
+# --- q and coverage files, studies -----------------------------------------------------------------
+
+
+def _gated(gate: str, edit: Edit) -> Callable[[Path], list[object]]:
+    def make(folder: Path) -> list[object]:
+        trace = healthy().write(folder / "trace")
+        edit(folder / "q.json")
+        spec = f"route:k=3+{gate}:q={folder / 'q.json'}"
+        return ["compare", trace, "-p", spec, "--no-curves", "--no-clock", "--out", folder / OUT]
+
+    return make
+
+
+def _of_trace(document: dict[str, Any]) -> dict[str, Any]:
+    """The document of the file's tests, for a model of the tiny trace's shape."""
+    model = {"model": {"layers": 3, "experts": 8, "top_k": 2}}
+    tables = {name: [document[name][0]] * 3 for name in ("q", "q_absent") if name in document}
+    return document | model | tables
+
+
+def _calibrated() -> list[Bad]:
+    import test_calibration_file as files
+
+    kinds = (
+        ("q", "calibrated", files.Q, files.test_a_q_file_that_does_not_fit_is_refused),
+        ("coverage", "coverage", files.COVERAGE, files.test_a_coverage_file_that_does_not_fit_is_refused),
+    )
+    found = []
+    for kind, gate, document, test in kinds:
+        for name, edit in NOT_THERE.items():
+            found.append(Bad(name, kind, _gated(gate, edit), ("q.json",)))
+        for number, (data, _) in enumerate(_parameters(files.test_what_is_no_q_file_is_refused)):
+            found.append(Bad(f"no file {number}", kind, _gated(gate, _text(data)), ("q.json",)))
+        for number, (change, _) in enumerate(_parameters(test)):
+            text = json.dumps({**_of_trace(document), **change})
+            found.append(Bad(f"refusal {number}", kind, _gated(gate, _text(text)), ("q.json",)))
+    return found
+
+
+STUDIES: dict[str, str] = {
+    "empty": "",
+    "no policies": 'traces = ["trace"]',
+    "no traces": 'policies = ["lru"]',
+    "traces a text": 'traces = "trace"\npolicies = ["lru"]',
+    "traces of numbers": 'traces = [1]\npolicies = ["lru"]',
+    "no such trace": 'traces = ["nowhere"]\npolicies = ["lru"]',
+    "an unknown key": 'traces = ["trace"]\npolicies = ["lru"]\nslot = ["8"]',
+    "a spec that is none": 'traces = ["trace"]\npolicies = ["lruu"]',
+    "slots of words": 'traces = ["trace"]\npolicies = ["lru"]\nslots = ["many"]',
+    "slots of nothing": 'traces = ["trace"]\npolicies = ["lru"]\nslots = []',
+    "routes that are none": 'traces = ["trace"]\npolicies = ["lru"]\nroutes = ["x"]',
+    "a clock that is none": 'traces = ["trace"]\npolicies = ["lru"]\nclocks = ["nowhere.toml"]',
+    "a clock of no workers": 'traces = ["trace"]\npolicies = ["lru"]\nclocks = [{name = "a", workers = 0}]',
+    "seeds of words": 'traces = ["trace"]\npolicies = ["none+random"]\nseeds = ["a"]',
+    "semantics that are none": 'traces = ["trace"]\npolicies = ["lru"]\n[semantics]\norder = "x"',
+    "too deep": "traces = " + "[" * 50_000,
+    "5,000 digits": "seeds = [" + "9" * 5000 + "]",
+}
+
+
+def _studies() -> list[Bad]:
+    def sweep(edit: Edit) -> Callable[[Path], list[object]]:
+        def make(folder: Path) -> list[object]:
+            healthy().write(folder / "trace")
+            edit(folder / "grid.toml")
+            return ["sweep", folder / "grid.toml", "--out", folder / OUT]
+
+        return make
+
+    found = [Bad(name, "study", sweep(edit), ("grid.toml",)) for name, edit in NOT_THERE.items()]
+    return found + [Bad(name, "study", sweep(_text(text))) for name, text in STUDIES.items()]
+
+
 # --- runs ------------------------------------------------------------------------------------------
 
 
@@ -310,4 +383,4 @@ def _recordings() -> list[Bad]:
 
 def cases() -> list[Bad]:
     """Every damaged file."""
-    return [*_toml(), *_policy_files(), *_runs(), *_recordings()]
+    return [*_toml(), *_policy_files(), *_calibrated(), *_studies(), *_runs(), *_recordings()]
