@@ -10,6 +10,7 @@ from slow.make import draw_trace, write
 
 from replay.agreement import BINS, GivenUp, drift
 from replay.comparison import compare
+from replay.engine.frame import COUNTERS
 from replay.ledger import Tally
 from replay.parting import sentence
 from replay.run import load
@@ -63,7 +64,7 @@ def test_the_mass_is_exact_in_its_mean_and_to_the_bin_in_its_tail() -> None:
 
 def test_the_drift_is_by_tenths_of_the_decode_windows() -> None:
     tally = Tally("x", 1)
-    counts = np.zeros((44, 13), np.int64)
+    counts = np.zeros((44, len(COUNTERS)), np.int64)
     counts[:, -1] = 10  # made
     counts[:, -2] = np.arange(44) // 5  # kept
     prefill = np.zeros(44, bool)
