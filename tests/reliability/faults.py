@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 from unittest import mock
 
 from reliability.bad import Answer, run
@@ -84,6 +85,8 @@ def judged(answer: Answer, words: tuple[str, ...], place: Path, old: bool = Fals
 @contextlib.contextmanager
 def disk(folder: Path, options: str) -> Iterator[Path]:
     """A small file system of its own, or Skipped where that is not allowed."""
+    if which("mount") is None:
+        raise Skipped("there is no mount")
     place = folder / "disk"
     place.mkdir()
     mounted = subprocess.run(
