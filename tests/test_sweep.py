@@ -56,6 +56,20 @@ def write(path: Path, **entries: Any) -> Path:
     return path
 
 
+def test_a_folder_that_was_only_begun_is_taken(tmp_path: Path) -> None:
+    """A kill before the list was written leaves an empty folder of cells, and a part of the list beside it."""
+    (tmp_path / "out" / "cells").mkdir(parents=True)
+    (tmp_path / "out" / ".sweep.json.99999-x.partial").touch()
+    open_folder(tmp_path / "out")
+    (tmp_path / "out" / "cells" / "a.parquet").touch()
+    with pytest.raises(InputError, match="expected an empty folder"):
+        open_folder(tmp_path / "out")
+    (tmp_path / "mine" / "cells").mkdir(parents=True)
+    (tmp_path / "mine" / "notes.txt").touch()
+    with pytest.raises(InputError, match="expected an empty folder"):
+        open_folder(tmp_path / "mine")
+
+
 @pytest.fixture(scope="module")
 def study(traces: Path) -> Path:
     """120 cells: 2 traces x 5 policies x 2 bounds x 3 clocks x 2 seeds."""

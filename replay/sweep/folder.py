@@ -43,13 +43,20 @@ def open_folder(folder: Path) -> None:
     """
     if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder")
-    if folder.is_dir() and not (folder / FILE).is_file() and any(folder.iterdir()):
+    if folder.is_dir() and not (folder / FILE).is_file() and not all(map(_begun, folder.iterdir())):
         raise InputError(f"{folder}: expected an empty folder, or one of a sweep ({FILE}); name another")
     (folder / CELLS).mkdir(parents=True, exist_ok=True)
     for path in (folder / CELLS).glob(".*.partial"):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > _STALE_S:
                 path.unlink()
+
+
+def _begun(path: Path) -> bool:
+    """Whether something in a folder is what a run leaves that was killed before it had written its list."""
+    if path.name == CELLS:
+        return path.is_dir() and not any(each.suffix == ".parquet" for each in path.iterdir())
+    return path.name.startswith(f".{FILE}.") and path.name.endswith(".partial")
 
 
 def write_list(folder: Path, about: dict[str, Any], cells: Iterable[dict[str, Any]]) -> None:
