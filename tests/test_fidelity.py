@@ -220,7 +220,7 @@ def test_nothing_to_replay_or_compare(tmp_path: Path, cli: Cli, change: dict[str
 
 def test_an_arena_that_cannot_hold_an_event(tmp_path: Path) -> None:
     path = small(tmp_path / "t", policy=POLICY | {"slots": [1]}, residents=None)
-    with pytest.raises(CheckFailed, match="window 0, layer 0: the arena's 1 slots cannot hold"):
+    with pytest.raises(CheckFailed, match="window 0, layer 0: the arena's 1 slot cannot hold"):
         check(path)
 
 
