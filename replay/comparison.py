@@ -32,6 +32,7 @@ from replay.spec import PolicySpec, declaration
 from replay.summary import summarise
 from replay.timing import ClockParams, recorded_times
 from replay.trace import Trace
+from replay.trace.shuffle import shuffled
 from replay.trust import nothing_counted, warnings_for
 
 
@@ -52,6 +53,7 @@ def compare(
     reads: bool = False,
     part: bool = True,
     check: bool = False,
+    control: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -88,6 +90,9 @@ def compare(
         for (:mod:`replay.parting`).
     check : bool
         Say whether a replay of the recorded policy gives what was recorded (:mod:`replay.fidelity.told`).
+    control : int, optional
+        Seed of the control ``shuffled`` (:mod:`replay.trace.shuffle`): the windows in random order within each
+        session. What the engine itself did then stands beside nothing.
     threads : int, optional
     progress : callable, optional
 
@@ -103,6 +108,8 @@ def compare(
         A result breaks a conservation identity.
     """
     semantics = semantics or Semantics()
+    if control is not None:
+        trace, check = shuffled(trace, control), False
     if semantics.warm >= len(trace.windows):
         raise InputError(
             f"--start warm:{semantics.warm}: the trace has {len(trace.windows)} windows, so none would be counted; "
@@ -120,7 +127,8 @@ def compare(
     entries |= {id(e): e for e in parting.entries.values()}
     coverage = play(trace, list(entries.values()), threads=threads, progress=progress)
     found = _finished(found, bound, skip, left)
-    rows: list[Row] = [*found, *_recording(trace, found[0].tokens, semantics.warm, clock)]
+    own = [] if control is not None else _recording(trace, found[0].tokens, semantics.warm, clock)
+    rows: list[Row] = [*found, *own]
     layers = pl.concat([layers_frame(r.text, r.routes, r.tally) for r in rows])
     windows = pl.concat([windows_frame(r.text, r.routes, r.tally, trace.windows, r.tokens) for r in rows])
     curves = None
@@ -133,7 +141,10 @@ def compare(
     away = [c for c in found if c.routes != "recorded"]
     kept = pl.concat([routes_frame(c.text, c.routes, c.tally, c.given_up) for c in away]) if away else None
     parted = parting.report(found)
-    warnings = nothing_counted(summary)
+    warnings = (
+        [] if control is None else [f"a control: windows shuffled within each session (seed {control})"]
+    )
+    warnings += nothing_counted(summary)
     warnings += warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage, parted)
     if holds(semantics, bound, trace.sizes, bool(trace.windows.prefill.any())):
         warnings += beaten(each for c in found for each in _played(c, bound))
@@ -149,6 +160,7 @@ def compare(
         },
         "semantics": semantics.describe(),
         "routes": [each.text for each in routes],
+        "control": None if control is None else {"name": "shuffled", "seed": control},
         "grid": list(grid),
         "clock": clock.as_dict() if clock else None,
         "clock_from_timing": recorded_times(clock, trace.has("timing")),

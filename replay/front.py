@@ -23,6 +23,7 @@ from replay.sensitivity import parse_grid
 from replay.spec import names
 from replay.timing import ClockParams, load_clock
 from replay.trace import Trace, open_trace
+from replay.trace.shuffle import control_seed
 
 Location = str | os.PathLike[str]
 Clock = ClockParams | Mapping[str, Any] | Location | bool | None
@@ -98,6 +99,8 @@ def compare(
     policy_file: Location | Sequence[Location] = (),
     skip: bool = False,
     reads: bool = False,
+    control: str | None = None,
+    seed: int = 0,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -139,6 +142,10 @@ def compare(
         Leave out policies that cannot run.
     reads : bool
         Keep every read (``run.reads``).
+    control : str, optional
+        ``shuffled``: the windows in random order within each session, a control for what uses time.
+    seed : int
+        Of the control.
     threads : int, optional
         Policies at once; results do not depend on it.
     progress : callable, optional
@@ -180,6 +187,7 @@ def compare(
         check=True,
         reads=reads,
         part=routes is None,
+        control=control_seed(control, seed),
         threads=threads,
         progress=progress,
     )

@@ -1,13 +1,18 @@
 """The shuffled control: a permuted trace reads as if it had been recorded so."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Outcome
 from slow.make import draw_trace, write
+from slow.sessions import sessions_trace
 from slow.trace import SlowTrace
 
+import replay
 from replay.comparison import compare
 from replay.trace import Chunk, Trace, open_trace
 from replay.trace.shuffle import shuffled
@@ -94,3 +99,23 @@ def test_it_replays_like_one_recorded_so(tmp_path: Path) -> None:
     keep = np.arange(len(slow.windows)) % 3 > 0
     found = [compare(view(each, keep), ["none+lru"], grid=(), slots="90%").layers for each in (mixed, other)]
     assert found[0].equals(found[1])
+
+
+def test_compare_plays_the_control(tmp_path: Path, cli: Callable[..., Outcome]) -> None:
+    """As a comparison on the shuffled trace; the recorded order is another; it says what it is."""
+    write(sessions_trace(count=6, length=20), tmp_path / "trace")
+    opened = open_trace(tmp_path / "trace")
+    specs = ["none+lru", "previous+lru"]
+    plain = compare(shuffled(opened, 4), specs, slots="9", grid=()).layers
+    run = replay.compare(opened, specs, slots=9, grid=(), control="shuffled", seed=4)
+    names = [name for name in plain.columns if not name.endswith("_us")]
+    counted = plain.select(name for name in names if plain[name].null_count() == 0)
+    assert run.layers.select(counted.columns).equals(counted)
+    assert not compare(opened, specs, slots="9", grid=()).layers.equals(plain)
+    assert "shuffled within each session (seed 4)" in run.warnings[0]
+    assert run.info["control"] == {"name": "shuffled", "seed": 4}
+    arguments = ("compare", tmp_path / "trace", "-p", "none+lru", "--slots", "9", "--no-curves", "--json")
+    done = cli(*arguments, "--control", "shuffled", "--seed", 4)
+    assert done.code == 0 and json.loads(done.out)["summary"][0]["misses"] == run.summary[0]["misses"]
+    done = cli(*arguments, "--control", "sorted")
+    assert done.code == 2 and "expected shuffled" in done.err

@@ -48,6 +48,13 @@ def compare(
         str | None,
         typer.Option("--baseline", metavar="SPEC", help="Changes are against this one; else the first."),
     ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            "--control", metavar="shuffled", help="Play windows in random order within each session."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the control.")] = 0,
     skip: flags.Skip = False,
     threads: flags.Threads = None,
     force: flags.Force = False,
@@ -89,6 +96,7 @@ def compare(
         run = run_compare(
             opened, texts, slots=slots, bytes=bytes, budget=budget, semantics=semantics, routes=kinds, grid=factors,
             clock=params, clock_grid=clocks, baseline=baseline, skip=skip, reads=reads, part=routes is None, check=True,
+            control=flags.control_of(control, seed),
             threads=threads, progress=progress,
         )  # fmt: skip
     if out is not None:

@@ -173,6 +173,13 @@ def semantics_of(
     return semantics.semantics_of(scope, split, order, cell, start, prefill, prompt_hot)
 
 
+def control_of(control: str | None, seed: int) -> int | None:
+    """The seed of the control that the flags ask for; None where none is asked for."""
+    from replay.trace.shuffle import control_seed
+
+    return control_seed(control, seed)
+
+
 def routes_of(given: list[str] | None) -> "list[Routes]":
     """The kinds of routes that the flags ask for, each once; commas separate them too."""
     from replay import semantics

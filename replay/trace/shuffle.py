@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from replay.errors import InputError
 from replay.trace.chunk import Chunk, ResidentRows, Scores, ranges
 from replay.trace.columns import Lists
 from replay.trace.reader import Trace
@@ -59,6 +60,21 @@ class Shuffled(Trace):
                 if stop == whole.w1:
                     waiting = []
                 first, stop = stop, next(ends, stop)
+
+
+def control_seed(control: str | None, seed: int) -> int | None:
+    """Read a control's name: its seed, or None where none is asked for.
+
+    Raises
+    ------
+    InputError
+        Another name than ``shuffled``, or a seed below 0.
+    """
+    if control is not None and control != "shuffled":
+        raise InputError(f"--control {control}: expected shuffled")
+    if seed < 0:
+        raise InputError(f"--seed {seed}: expected a whole number of at least 0")
+    return None if control is None else seed
 
 
 def shuffled(trace: Trace, seed: int) -> Shuffled:
