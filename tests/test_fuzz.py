@@ -65,6 +65,17 @@ def test_what_was_found_stays_mended(name: str, data: bytes) -> None:
     assert ending == "refused", text
 
 
+def test_a_stream_of_endless_sizes_is_torn_there() -> None:
+    """A recording whose batch claims a body of 2^60 bytes: what was whole before it, or nothing to recover."""
+    target = BY_NAME["recording selections.arrows"]
+    data = target.seeds()[0]
+    endings = []
+    for at in range(0, len(data) - 8, 8):
+        if 0 < int.from_bytes(data[at : at + 8], "little") < 4096:
+            endings.append(execute(target, data[:at] + (2**60).to_bytes(8, "little") + data[at + 8 :]))
+    assert len(endings) > 3 and {ending for ending, _ in endings} == {"ok", "refused"}, endings
+
+
 def test_the_guard_sees_faults() -> None:
     """An exception, a hang's bell, words, a warning, and memory are faults; an InputError and a result are none."""
 

@@ -130,13 +130,18 @@ def _batches(file: Path, flushes: int | None = None) -> Iterator[pa.RecordBatch]
     with file.open("rb") as handle:
         try:
             stream = pa.ipc.open_stream(handle)
-        except (pa.ArrowException, OSError):
+        except (pa.ArrowException, OSError, MemoryError):
             return
         count = 0
         while flushes is None or count < flushes:
             try:
                 batch = stream.read_next_batch()
-            except (StopIteration, pa.ArrowException, OSError):
+            except (
+                StopIteration,
+                pa.ArrowException,
+                OSError,
+                MemoryError,
+            ):  # torn: its sizes may be any number
                 return
             count += 1
             yield batch
