@@ -4,10 +4,14 @@ The answer to every bad input is exit code 2, one line on stderr that names what
 traceback, and no file that was not there before.
 """
 
+import atexit
 import contextlib
 import io
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 OUT = "out"  # what a command of a case may name as its output, in the case's folder
@@ -44,6 +48,14 @@ class Answer:
     code: int
     out: str
     err: str
+
+
+@cache
+def kept() -> Path:
+    """A folder for what is made once; it goes with the process."""
+    folder = tempfile.mkdtemp(prefix="replay-kept.")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def run(arguments: list[object]) -> Answer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,7 @@ import test_policy_file
 import test_spec
 from raw_trace import healthy
 
-from reliability.bad import OUT, Bad, run
+from reliability.bad import OUT, Bad, kept, run
 
 PLAIN = ("-p", "lru", "--no-curves")
 Edit = Callable[[Path], Any]
@@ -262,7 +261,7 @@ def _studies() -> list[Bad]:
 @cache
 def _run() -> Path:
     """A healthy run, made once."""
-    folder = Path(tempfile.mkdtemp(prefix="replay-run."))
+    folder = kept() / "run of the tiny trace"
     done = run(["compare", healthy().write(folder / "trace"), *PLAIN, "--no-clock", "--out", folder / "run"])
     assert done.code == 0, done.err
     return folder / "run"

@@ -27,6 +27,7 @@ from raw_trace import healthy
 from test_trace_refusals import settle
 
 from reliability import choices
+from reliability.bad import kept
 from replay.importers import Request, importer
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces" / "external"
@@ -209,7 +210,7 @@ IMPORTS = (
 
 @cache
 def _trace() -> Path:
-    return healthy().write(Path(tempfile.mkdtemp(prefix="replay-fuzz.")) / "trace")
+    return healthy().write(kept() / "tiny trace")
 
 
 def _all_of(folder: Path) -> None:
@@ -341,7 +342,7 @@ def _run_seed(name: str) -> Callable[[], list[bytes]]:
 def _recording() -> Path:
     from test_record import spooled
 
-    spool = spooled(Path(tempfile.mkdtemp(prefix="replay-fuzz.")) / "own", 3)
+    spool = spooled(kept() / "own", 3)
     spool.close()
     return spool.folder
 
