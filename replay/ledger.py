@@ -210,6 +210,10 @@ class Tally:
         extra = self._parts[0][1]
         return found | {each: np.concatenate([part[each] for _, part in self._parts]) for each in extra}
 
+    def forget_windows(self) -> None:
+        """Let go of every window's sums; those by layer stay."""
+        self._parts = []
+
     def total(self, column: str, phase: int | None = None) -> int:
         """Sum over layers, of one phase or of both; a Python integer, exact at any size."""
         rows = self.by_layer[column] if phase is None else self.by_layer[column][phase]

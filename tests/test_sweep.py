@@ -21,7 +21,9 @@ from conftest import Outcome
 from replay.comparison import compare
 from replay.errors import InputError
 from replay.semantics import parse_routes, semantics_of
+from replay.spec import Part, PolicySpec
 from replay.sweep import drive, plan, task
+from replay.sweep.cell import files_in
 from replay.sweep.folder import keep, open_folder
 from replay.sweep.study import read_study
 from replay.synth.make import synthesize
@@ -474,6 +476,18 @@ def test_another_version_of_this_program_plays_nothing(study: Path, tmp_path: Pa
     with pytest.raises(InputError, match="a worker runs replay"):
         task.play_pass(dataclasses.replace(part, cells=(other,)))
     assert other.name != part.cells[0].name
+
+
+def test_a_file_that_a_spec_names_is_part_of_the_cell(study: Path, tmp_path: Path) -> None:
+    file = tmp_path / "q.json"
+    spec = PolicySpec("x", evict=Part("lru", {"q": str(file), "k": 3}))
+    assert files_in(spec) == ()
+    file.write_text("1")
+    one = files_in(spec)
+    file.write_text("2")
+    assert len(one) == 1 and one != files_in(spec)
+    cell = plan.plan_study(read_study(study), tmp_path).cells[0]
+    assert dataclasses.replace(cell, files=one).name != cell.name
 
 
 def test_what_kills_its_workers_is_halved_and_then_refused(study: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from replay.ledger import Tally
+    from replay.spec import PolicySpec
     from replay.trace import Trace
 
 TABLE = "sweep"
@@ -46,6 +47,8 @@ class Cell:
     semantics : Semantics
     version : str
         Of this package (:func:`package_version`).
+    files : tuple of str
+        Hashes of the files that the spec names (:func:`files_in`).
     """
 
     trace: str
@@ -57,6 +60,7 @@ class Cell:
     seed: int | None
     semantics: Semantics
     version: str
+    files: tuple[str, ...] = ()
 
     @property
     def bound(self) -> Bound:
@@ -68,9 +72,21 @@ class Cell:
         """Hash of everything above: 32 hexadecimal digits."""
         asked = [
             self.trace, self.policy, self.routes, self.slots, self.bytes, clock_key(self.clock), self.seed,
-            self.semantics.describe(), self.version,
+            self.semantics.describe(), self.version, self.files,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def files_in(spec: PolicySpec) -> tuple[str, ...]:
+    """Hashes of the files that a spec's options name, such as what a gate was calibrated to.
+
+    Parameters
+    ----------
+    spec : PolicySpec
+    """
+    values = [value for part in spec.parts for value in part.options.values() if isinstance(value, str)]
+    paths = [Path(value) for value in values if "\0" not in value and Path(value).is_file()]
+    return tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths)
 
 
 def clock_key(clock: ClockParams | None) -> tuple[Any, ...] | None:

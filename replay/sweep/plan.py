@@ -18,7 +18,7 @@ from replay.candidate import Builder, refusal
 from replay.errors import InputError
 from replay.semantics import Routes
 from replay.spec import PolicySpec
-from replay.sweep.cell import Cell, package_version, trace_hash
+from replay.sweep.cell import Cell, files_in, package_version, trace_hash
 from replay.sweep.source import is_url, local_folder
 from replay.sweep.study import ClockChoice, Study, here, seeded
 from replay.timing import ClockParams, load_clock
@@ -146,7 +146,7 @@ def _cells(study: Study, trace: Trace, text: str, skip: bool, left: list[str]) -
         for clock, seed in product(clocks, study.seeds):
             cell = Cell(
                 name, seeded(spec, seed).text, routes.text, bound[1].slots, bound[1].bytes, clock[1], seed, semantics,
-                package_version(),
+                package_version(), files_in(spec),
             )  # fmt: skip
             yield Named(cell, text, spec.text, bound[0], clock[0])
 

@@ -82,6 +82,8 @@ def _candidate(trace: Trace, cells: list[Cell], builders: dict[Any, Builder]) ->
     try:
         return builders[key].candidate(parse(first.policy), parse_routes(first.routes), ())
     except InputError as problem:
+        if first.files:  # which this process may lack
+            raise
         return str(problem)
 
 

@@ -10,6 +10,9 @@ import numpy as np
 from replay.trace.columns import Lists
 
 _SCORED = ("candidates", "router_scores")
+_SCORED_WINDOWS = (
+    256  # each chunk finds the lanes' memories out of the cache: enough lookups to make up for it
+)
 _CELLS = 2**24  # scores of one table that a chunk may hold, where its windows allow
 
 
@@ -146,7 +149,7 @@ def ranges(
     scored = any(name in tables for name in _SCORED)
     if scored:
         max_rows = min(max_rows, _CELLS // cells)
-    count = max_windows or (64 if scored else 512)
+    count = max_windows or (_SCORED_WINDOWS if scored else 512)
     ends = np.cumsum(rows)
     first = 0
     while first < len(ends):
