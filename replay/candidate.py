@@ -18,6 +18,7 @@ from replay.errors import InputError
 from replay.headroom import refuse_overflow
 from replay.lane import Lane, Shape
 from replay.ledger import Tally
+from replay.outcome import Outcomes
 from replay.play import Entry, play
 from replay.policy import lacking
 from replay.price import asks_budget, priced
@@ -67,6 +68,11 @@ class Row:
         """Softmax mass that its picks give up, where that is known."""
         return None
 
+    @property
+    def outcomes(self) -> Outcomes | None:
+        """What its gates made of their candidates, where it has any."""
+        return None
+
 
 @dataclass
 class Candidate(Row):
@@ -89,6 +95,11 @@ class Candidate(Row):
     def given_up(self) -> GivenUp | None:
         """Softmax mass that its picks give up, where that is known."""
         return self.entry.given_up
+
+    @property
+    def outcomes(self) -> Outcomes | None:
+        """What its gates made of their candidates, where it has any."""
+        return self.entry.outcomes
 
 
 def refusal(spec: PolicySpec, routes: Routes, trace: Trace, bound: Bound) -> str | None:
@@ -263,6 +274,8 @@ class Builder:
             if main and self.clock is not None:
                 clock = Clock(self.clock, trace.sizes, split=self.semantics.split)
             entry = Entry(lane, tally, clock, self.keep_reads and main)
+            if main and policy.spec.gates:
+                entry.outcomes = Outcomes(self.shape.layers, self.semantics.warm)
             if main and routes.kind in ("rerouted", "cacheprior"):
                 entry.given_up = GivenUp(self.shape.layers, self.semantics.warm)
             if main:

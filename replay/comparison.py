@@ -21,6 +21,7 @@ from replay.evict.own import files_of
 from replay.fidelity import fidelity_of
 from replay.ledger import layers_frame, reads_frame, windows_frame
 from replay.offline import Played, beaten, holds
+from replay.outcome import gates_frame
 from replay.parting import Parting
 from replay.play import Progress, play
 from replay.recording import recorded_tally
@@ -137,6 +138,12 @@ def compare(
     every = None
     if reads:
         every = pl.concat([reads_frame(c.text, c.routes, c.entry.reads, semantics.warm) for c in found])
+    admitting = [c for c in found if c.outcomes is not None]
+    gated = None
+    if admitting:
+        gated = pl.concat(
+            [gates_frame(c.text, c.routes, c.outcomes, c.tally) for c in admitting if c.outcomes]
+        )
     summary = summarise(rows, base.text, semantics.warm, trace.windows.prefill)
     away = [c for c in found if c.routes != "recorded"]
     kept = pl.concat([routes_frame(c.text, c.routes, c.tally, c.given_up) for c in away]) if away else None
@@ -181,7 +188,7 @@ def compare(
     if trace.has("drafts"):
         info["drafts"], swept = _drafts(trace, [c.policy.spec for c in found])
     moved = sensitivity_frame(found, semantics.warm) if builder.clocks else None
-    return Run(layers, windows, curves, every, summary, info, kept, moved, swept)
+    return Run(layers, windows, curves, every, summary, info, kept, moved, swept, gated)
 
 
 def _windows(rows: Sequence[Row], trace: Trace) -> pl.DataFrame:

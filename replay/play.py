@@ -20,6 +20,7 @@ from replay.fate import Reads
 from replay.lane import Lane, combine
 from replay.ledger import Tally
 from replay.lookahead import Future
+from replay.outcome import Outcomes
 from replay.sensitivity import Under
 from replay.trace import Trace
 from replay.training import teach
@@ -46,6 +47,8 @@ class Entry:
         Softmax mass that rerouted picks give up, where it is kept.
     others : list of Under
         Further clocks over the same event log.
+    outcomes : Outcomes or None
+        What gates made of their candidates, where it is kept.
     """
 
     lane: Lane
@@ -55,6 +58,7 @@ class Entry:
     reads: list[Reads] = field(default_factory=list)
     given_up: GivenUp | None = None
     others: list[Under] = field(default_factory=list)
+    outcomes: Outcomes | None = None
 
     def step(self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None) -> None:
         """Play a chunk, clock it, add it up."""
@@ -71,6 +75,8 @@ class Entry:
             if account.reads is not None:
                 self.reads.append(account.reads)
         self.tally.add(first, prepared.prefill, out.counts, out.peaks, account)
+        if self.outcomes is not None:
+            self.outcomes.add(first, out.outcomes)
         if self.given_up is not None:
             self.given_up.add(first, prepared.chunk.row_start, prepared.prefill, out.given_up)
 

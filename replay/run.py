@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from replay.trace import Trace
 
 RUN_FILE = "run.json"
-TABLES = ("layers", "windows", "curves", "reads", "routes", "sensitivity", "draft_sweep")
+TABLES = ("layers", "windows", "curves", "reads", "routes", "sensitivity", "draft_sweep", "gates")
 
 
 @dataclass(repr=False)
@@ -48,6 +48,8 @@ class Run:
         The fates under other clocks; None where no grid of clocks was asked for.
     draft_sweep : polars.DataFrame or None
         What floors and schedules of draft retention are worth; None where the trace has no drafts.
+    gates : polars.DataFrame or None
+        What gates made of their candidates, by layer; None where no policy has any.
     summary : list of dict
         One row a policy and routes: totals (integers) and figures per token.
     info : dict
@@ -63,6 +65,7 @@ class Run:
     routes: pl.DataFrame | None = None
     sensitivity: pl.DataFrame | None = None
     draft_sweep: pl.DataFrame | None = None
+    gates: pl.DataFrame | None = None
 
     @property
     def warnings(self) -> list[str]:
@@ -172,7 +175,7 @@ def load(path: str | Path, older: bool = False) -> Run:
             raise InputError(f"{folder}: {name}.parquet is missing; make the run again")
     return Run(
         frames["layers"], frames["windows"], frames.get("curves"), frames.get("reads"), summary, info,
-        frames.get("routes"), frames.get("sensitivity"), frames.get("draft_sweep"),
+        frames.get("routes"), frames.get("sensitivity"), frames.get("draft_sweep"), frames.get("gates"),
     )  # fmt: skip
 
 

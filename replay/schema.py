@@ -400,6 +400,30 @@ RESULT: dict[str, Table] = {
             required=True,
         ),
         Table(
+            "gates",
+            "What the gates of a policy made of their candidates at one layer, in decode windows: experts, each once "
+            "an event. Only where a policy has gates.",
+            ("policy", "routes", "layer"),
+            (
+                _POLICY,
+                _ROUTES,
+                Column("layer", "int64", "MoE layer"),
+                *_counts(
+                    {
+                        "asked": "candidates that were absent when the gates were asked",
+                        "admitted": "those of them that every gate admitted: issued or dropped",
+                        "asked_wanted": "asked, and wanted by their event",
+                        "admitted_wanted": "admitted, and wanted by their event",
+                        "prefetch_hits": "as in layers; with misses: all that was wanted and absent",
+                        "misses": "as in layers",
+                        "issued": "as in layers",
+                        "dropped": "as in layers",
+                        "issued_bytes": "as in layers",
+                    }
+                ),
+            ),
+        ),
+        Table(
             "curves",
             "Hits of a policy at one capacity; null figures where the arena cannot hold the widest event.",
             (

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from replay.agreement import drift
 from replay.ledger import COUNTED, FATES, PENDING, TIMES
+from replay.outcome import figures, reference, without_read_ahead
 
 if TYPE_CHECKING:
     from replay.candidate import Row
@@ -43,11 +44,16 @@ def summarise(
     Returns
     -------
     list of dict
-        In the order of the candidates.
+        In the order of the candidates. Rows with gates have figures of them besides (:func:`replay.outcome.figures`).
     """
     base = {c.routes: c.tally.total("misses", DECODE) for c in candidates if c.text == baseline}
     tokens = {c.routes: int(c.tokens[warm:].sum()) for c in candidates if c.text == baseline}
-    return [_row(c, base.get(c.routes), tokens.get(c.routes), warm, prefill) for c in candidates]
+    rows = [_row(c, base.get(c.routes), tokens.get(c.routes), warm, prefill) for c in candidates]
+    plain = without_read_ahead(candidates)
+    for candidate, row in zip(candidates, rows, strict=True):
+        if candidate.outcomes is not None:
+            row |= figures(candidate.outcomes, candidate.tally, plain.get(reference(candidate)))
+    return rows
 
 
 def _row(

@@ -13,6 +13,10 @@ from test_slow_twin import stream_of
 from replay import gate
 from replay.comparison import compare
 from replay.errors import InputError
+from replay.report.policies import policy_figures
+from replay.report.subject import Subject
+from replay.run import load
+from replay.schema import RESULT
 from replay.spec import declaration, parse
 from replay.trace import open_trace
 
@@ -113,6 +117,31 @@ def test_mass_of_the_better_ones(near):
 def test_budget_takes_the_best_first(near):
     """Ten bytes an expert: 25 bytes a window let two through."""
     assert totals(near, "unpert1:k=4+budget:29B")["issued"] == totals(near, "unpert1:k=2")["issued"]
+
+
+def test_a_run_says_what_its_gates_did(near, tmp_path):
+    """Four are asked about, two pass the margin; 0 and 2 are wanted, of which 0 was admitted."""
+    run = compare(near, ["none+lru", "unpert1:k=4+margin:0+lru"], slots="6", grid=())
+    (row,) = run.gates.to_dicts()
+    assert (row["asked"], row["admitted"], row["asked_wanted"], row["admitted_wanted"]) == (4, 2, 2, 1)
+    assert (row["prefetch_hits"], row["misses"], row["issued"]) == (1, 1, 2)
+    plain, gated = run.summary
+    assert "asked" not in plain and gated["asked"] == 4
+    assert (gated["gate_precision_ratio"], gated["gate_coverage_ratio"]) == (0.5, 0.5)
+    assert gated["issued_bytes_per_miss_avoided"] == 20.0
+    run.save(tmp_path / "run")
+    assert load(tmp_path / "run").gates.equals(run.gates)
+    assert run.gates.columns == [column.name for column in RESULT["gates"].columns]
+    assert compare(near, ["unpert1+lru"], slots="6", grid=()).gates is None
+
+
+def test_the_report_shows_gates(near):
+    """The policy table has their columns, and none without gates."""
+    gated = compare(near, ["none+lru", "unpert1:k=4+margin:0+lru"], slots="6", grid=())
+    heads = {(each.head.text, each.head.unit) for each in policy_figures(Subject(gated), {})}
+    assert {("gate precision", "of admitted"), ("MB issued", "per miss avoided")} <= heads
+    plain = compare(near, ["unpert1+lru"], slots="6", grid=())
+    assert not any("gate" in each.head.text for each in policy_figures(Subject(plain), {}))
 
 
 def test_every_gate_is_declared_as_one():

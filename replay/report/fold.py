@@ -61,6 +61,6 @@ def _without(run: Run, gone: Sequence[Key]) -> Run:
     assert layers is not None and windows is not None
     return replace(
         run, layers=layers, windows=windows, curves=left(run.curves), routes=left(run.routes),
-        sensitivity=left(run.sensitivity),
+        sensitivity=left(run.sensitivity), gates=left(run.gates),
         summary=[row for row in run.summary if (row["policy"], row["routes"]) not in set(gone)],
     )  # fmt: skip

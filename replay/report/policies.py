@@ -29,7 +29,7 @@ def _share(part: str, *whole: str) -> Callable[[Row], float | None]:
     def of(row: Row) -> float | None:
         parts = [row.get(each) for each in whole]
         total = None if any(each is None for each in parts) else sum(parts)  # type: ignore[arg-type]
-        return row[part] / total if total else None
+        return row[part] / total if total and row.get(part) is not None else None
 
     return of
 
@@ -94,6 +94,7 @@ def policy_figures(subject: Subject, paired: Differences) -> list[Figure]:
         ),
         Figure(late, _share("late", "timely", "late"), percent),
         Figure(Head("pollution", "of misses", polluted), _pollution(subject), percent),
+        *_gate_figures(subject),
     ]
 
 
@@ -224,6 +225,26 @@ def prefill_grid(subject: Subject) -> Grid | None:
     return _of_series(
         subject, "Prefill windows", figures, {row["series"]: row for row in sums.iter_rows(named=True)}
     )
+
+
+def _gate_figures(subject: Subject) -> list[Figure]:
+    """What gates let through, where a policy has any."""
+    if not any(row.get("asked") is not None for row in subject.rows.values()):
+        return []
+    asked = "candidates that were not resident when the gates were asked"
+    spared = "bytes read ahead for each miss fewer than the same eviction policy has without read-ahead"
+    return [
+        Figure(Head("admitted", "of asked", f"{asked}: share admitted"), _share("admitted", "asked"), percent),
+        Figure(
+            Head("gate precision", "of admitted", "share of what the gates admitted that its event wanted"),
+            _key("gate_precision_ratio"), percent,
+        ),
+        Figure(
+            Head("gate coverage", "of absent", "share of what was wanted and not resident that the gates admitted"),
+            _key("gate_coverage_ratio"), percent,
+        ),
+        Figure(Head("MB issued", "per miss avoided", spared), _key("issued_bytes_per_miss_avoided"), megabytes),
+    ]  # fmt: skip
 
 
 def routes_grid(subject: Subject) -> Grid | None:
