@@ -61,6 +61,12 @@ def merge(m, w, g, events, guesses, settings, rates, work):
         rows += 1
     if predicting:
         count = min(count, settings[fr.TOP_K])
+    if rows == 1:  # its picks in their order: no expert stands twice
+        count = min(count, work.place[width])
+        for i in range(count):
+            work.merged[i] = guesses.ids[work.place[i]]
+            work.best[i] = guesses.scores[work.place[i]]
+        return count
     work.stamp[0] += 1
     stamp = work.stamp[0]
     for rank in range(count):
