@@ -43,7 +43,9 @@ def _of_kind(subject: Subject, rows: Rows) -> list[str]:
     sentences.append(_late(rows))
     best = _unbeaten(rows)
     if len(best) > 1:
-        sentences.append(f"Trade-off: no other policy both misses and reads less than {listing(best)}.")
+        sentences.append(
+            f"Trade-off, fewest misses first, each next one reads less: {listing(best)}; no other beats these."
+        )
     return [each for each in sentences if each is not None]
 
 
@@ -83,14 +85,17 @@ def _least(subject: Subject, rows: Rows, what: str, key: str, show: Callable[[fl
 
 
 def _unbeaten(rows: Rows) -> list[str]:
-    """Policies that no other beats in misses or bytes without losing in the other; those that tie are one text."""
+    """Policies that no other beats in misses or bytes without losing in the other, fewest misses first, figures beside.
+
+    Those that tie are one text.
+    """
     points: dict[tuple[float, float], list[str]] = {}
     for name, row in rows.items():
         if row["misses_per_token"] is not None:
             points.setdefault((row["misses_per_token"], row["read_bytes_per_token"]), []).append(name)
     return [
-        " = ".join(names)
-        for at, names in points.items()
+        f"{' = '.join(names)} ({decimals(at[0], 2)} misses, {megabytes(at[1])} MB)"
+        for at, names in sorted(points.items())
         if not any(m <= at[0] and r <= at[1] and (m, r) != at for m, r in points)
     ]
 
