@@ -24,6 +24,7 @@ from replay.offline import Played, beaten, holds
 from replay.outcome import gates_frame
 from replay.parting import Parting
 from replay.play import Progress, play
+from replay.provenance import file_notes, price_notes
 from replay.recording import recorded_tally
 from replay.resolve import same_by_construction
 from replay.run import Run, command_line, trace_info, versions
@@ -153,6 +154,9 @@ def compare(
     )
     warnings += nothing_counted(summary)
     warnings += warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage, parted)
+    for spec in {c.text: c.policy.spec for c in found}.values():
+        warnings += file_notes(trace, spec.text, [spec])
+    warnings += price_notes([c.policy for c in found])
     if holds(semantics, bound, trace.sizes, bool(trace.windows.prefill.any())):
         warnings += beaten(each for c in found for each in _played(c, bound))
     info = {

@@ -4,7 +4,8 @@ An example is one candidate of one prediction's merged list in a decode window; 
 actual union, as recorded, held it. Choices where the text is silent:
 
 - Residents are the recorded snapshots of the target layer, where the trace has that table (a window that the table
-  leaves out is left out); else those of a replay of ``none+lru`` at the recorded bound, cold.
+  leaves out is left out); else those of a replay of ``none+lru``, cold, at the
+  given or recorded bound.
 - A candidate's row is the one that gave it its merged place. Its margin is its adjusted score less that of the row's
   top_k-th pick under the same ranking, or of the row's last pick where it has fewer.
 - ``precision``: of the candidates below rank top_k that this layer had in its last 8 predicted windows, the share that
@@ -36,7 +37,9 @@ RECENT = 8
 """Predicted windows of a layer that ``precision`` looks back on."""
 
 
-def examples(traces: Sequence[Trace], ranking: Ranking) -> Examples:
+def examples(
+    traces: Sequence[Trace], ranking: Ranking, slots: str | None = None, bytes: str | None = None
+) -> Examples:
     """Label the candidates of some traces of one model; their sessions are numbered through.
 
     Parameters
@@ -44,6 +47,8 @@ def examples(traces: Sequence[Trace], ranking: Ranking) -> Examples:
     traces : sequence of Trace
     ranking : Ranking
         K picks of each row.
+    slots, bytes : str, optional
+        The arena of a trace without snapshots of residents; what it recorded, else 17.6% of the experts.
 
     Returns
     -------
@@ -57,7 +62,7 @@ def examples(traces: Sequence[Trace], ranking: Ranking) -> Examples:
     parts, session, prediction = [], 0, 0
     for trace in traces:
         _check(trace, traces[0])
-        found = _of_trace(trace, ranking)
+        found = _of_trace(trace, ranking, slots, bytes)
         count = len(np.unique(trace.windows.session))
         parts.append(
             replace(found, session=found.session + session, prediction=found.prediction + prediction)
@@ -80,13 +85,13 @@ def _check(trace: Trace, first: Trace) -> None:
         )
 
 
-def _of_trace(trace: Trace, ranking: Ranking) -> Examples:
+def _of_trace(trace: Trace, ranking: Ranking, slots: str | None, bytes: str | None) -> Examples:
     """Examples of one trace; sessions are numbered in the order of their numbers."""
     meta, prefill = trace.meta, trace.windows.prefill
     width = max(ranking.k, meta.top_k)
     demand = Demand(guesses=True, picks=width, reach=max((0.0, *ranking.widened(width).boosts)))
     tables = {"selections", "candidates", *({"residents"} & set(trace.tables))}
-    held = _residents(trace)
+    held = _residents(trace, slots, bytes)
     place = np.unique(trace.windows.session, return_inverse=True)[1]
     parts, done = [], 0
     for chunk in trace.chunks(tables, decode_only={"candidates"}):
@@ -107,18 +112,20 @@ def _joined(parts: Sequence[Examples]) -> Examples:
     )
 
 
-def _residents(trace: Trace) -> Callable[[Prepared], NDArray[np.int8]]:
+def _residents(trace: Trace, slots: str | None, bytes: str | None) -> Callable[[Prepared], NDArray[np.int8]]:
     """What gives the residents before every event of a chunk: int8[W * L, E], -1 in a row that is not known."""
     if trace.has("residents"):
         return _snapshots
-    bound = resolve_bound(None, None, trace.meta.policy, trace.classes)
+    bound = resolve_bound(slots, bytes, trace.meta.policy, trace.classes)
     policy = resolve(parse("none+lru"), trace.meta)
     lane = Lane(Shape.of(trace), bound.plan(trace.classes, False), policy, Semantics(), residents=True)
 
     def replayed(prepared: Prepared) -> NDArray[np.int8]:
         out = lane.step(prepared)
         if out is None:
-            raise InputError(f"{trace.path}: {lane.failure}")
+            raise InputError(
+                f"{trace.path}: {lane.failure} (the arena: {bound.describe()}; --slots or --bytes gives another)"
+            )
         return out.residents.astype(np.int8)
 
     return replayed

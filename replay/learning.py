@@ -130,7 +130,14 @@ def spec_of(text: str) -> PolicySpec:
 
 
 def lesson(
-    traces: Sequence[Trace], spec: PolicySpec, seed: int = 0, train: str | None = None, coverage: bool = False
+    traces: Sequence[Trace],
+    spec: PolicySpec,
+    seed: int = 0,
+    train: str | None = None,
+    coverage: bool = False,
+    *,
+    slots: str | None = None,
+    bytes: str | None = None,
 ) -> Lesson:
     """Learn from traces of one model.
 
@@ -144,6 +151,8 @@ def lesson(
         Sessions of every trace to learn from, such as ``0-9``; dealt by the seed where None.
     coverage : bool
         Fit APEX's coverage too, on the same sessions.
+    slots, bytes : str, optional
+        The arena whose residents count where a trace has no snapshots of them (:func:`replay.bound.resolve`).
 
     Returns
     -------
@@ -165,7 +174,7 @@ def lesson(
     with one_thread():
         pass  # scikit-learn is there, before anything long begins
     numbers = _numbers(traces)
-    labelled = examples(traces, ranking)
+    labelled = examples(traces, ranking, slots, bytes)
     chosen = None if train is None else _chosen(traces, numbers, train)
     meta = traces[0].meta
     found = calibrate(labelled, meta.layers, ranking.k, seed, chosen)
@@ -180,6 +189,8 @@ def lesson(
         whole.coverage = {"theta": theta.tolist(), "w": w.tolist(), "metrics": scores}
     if ranking.b == 0 and ranking.r1 == 0:
         whole.notes.append("the ranking has no resident bonus: adjusted ranks are raw ranks")
+    if (slots is not None or bytes is not None) and any(trace.has("residents") for trace in traces):
+        whole.notes.append("a trace with snapshots of residents is read by those: its arena is not played")
     return whole
 
 

@@ -27,6 +27,8 @@ from replay.units import parse_per_token
 
 GATE, OPTION = "calibrated", "price"
 PASSES, HALVINGS = 5, 3
+ROUNDING = 1e-3
+"""What is read is told in four digits: a budget that it comes so near to is reached."""
 
 Read = Callable[[View, Sequence[Resolved]], Sequence[float]]
 """Plays policies over some windows: bytes read ahead a committed token of each."""
@@ -119,9 +121,53 @@ def learned(file: str, trace: Trace) -> set[int]:
     set of int
     """
     try:
-        content = json.loads(Path(file).read_bytes())
+        content = fitted(file)
         sha256 = trace.tables["selections"].sha256
         sources = [each for each in content["trained_on"] if each["sha256"] == sha256]
         return {int(session) for each in sources for session in each["sessions"]}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return set()  # the gate's own reader says what is wrong with it
+
+
+def fitted(file: str) -> dict[str, Any]:
+    """What a file of `replay calibrate` holds; nothing where it cannot be read.
+
+    Parameters
+    ----------
+    file : str
+
+    Returns
+    -------
+    dict
+    """
+    try:
+        content = json.loads(Path(file).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def unreached(policy: Resolved) -> str | None:
+    """Say that a policy reads less than its budget even at price 0, where that is so.
+
+    Parameters
+    ----------
+    policy : Resolved
+        Its price found (:func:`priced`).
+
+    Returns
+    -------
+    str or None
+    """
+    if policy.values.get(GATE, {}).get(OPTION) != 0:
+        return None
+    asked, _, read = policy.origins[GATE][OPTION].partition(": ")
+    if not asked.startswith(BUDGET):
+        return None
+    now = float(read.partition("MB")[0])
+    if now * 1e6 > parse_per_token(asked.removeprefix(BUDGET)) * (1 - ROUNDING):
+        return None
+    return (
+        f"{policy.spec.text}: the budget is not reached: even at price 0 only {now:.4g} MB a token are read ahead on "
+        "its training sessions"
+    )

@@ -283,6 +283,32 @@ def test_a_file_that_is_there_stays(recorded: Path, tmp_path: Path, cli: Cli) ->
     assert done.code == 2 and "--force" in done.err and (tmp_path / "q.json").read_text() == "mine"
 
 
+def test_nothing_is_fitted_for_a_file_that_cannot_be_written(
+    recorded: Path, tmp_path: Path, cli: Cli
+) -> None:
+    (tmp_path / "taken").write_text("mine")
+    q = tmp_path / "z.json"
+    for chart, says in (
+        ("x.bmp", "written as .svg or .png"),
+        ("taken/x.svg", "is a file"),
+        ("z.json", "is named twice"),
+    ):
+        done = cli("calibrate", recorded, "--out", q, "--chart", tmp_path / chart)
+        assert done.code == 2 and says in done.err and done.err.count("\n") == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["taken"]
+
+
+def test_the_arena_is_given(tmp_path: Path, cli: Cli) -> None:
+    write(sessions_trace(count=4, length=9), tmp_path / "trace")
+    done = cli("calibrate", tmp_path / "trace", "--policy", "route:k=5", "--slots", 1)
+    assert done.code == 2 and "(the arena: 1 slots" in done.err and "--slots or --bytes" in done.err
+    few, many = (
+        cli("calibrate", tmp_path / "trace", "--policy", "route:k=5,b=0.5", "--slots", n, "--json")
+        for n in (9, 36)
+    )
+    assert few.code == many.code == 0 and few.out != many.out
+
+
 @pytest.mark.parametrize("name", ["e256-moce", "e64-moce"])
 def test_q_is_calibrated_on_held_out_sessions(name: str, shared: Path, cli: Cli) -> None:
     done = cli("calibrate", shared / "traces" / "recorded" / name, "--policy", "route:k=8", "--json")

@@ -16,6 +16,7 @@ Q: dict[str, Any] = {
     "version": 1,
     "model": shape(2, 8, 2),
     "ranking": RANKING,
+    "trained_on": [{"trace": "a", "sha256": "0", "sessions": [0, 1]}],
     "ranks": 3,
     "margin_edges": [-0.5, 0.5],
     "q": [[[0.0, 0.5, 1]] * 3] * 2,
@@ -26,6 +27,7 @@ COVERAGE: dict[str, Any] = {
     "version": 1,
     "model": shape(2, 8, 2),
     "ranking": RANKING,
+    "trained_on": [],
     "features": list(FEATURES),
     "theta": [-1.0, 0.5],
     "w": [0.0] * len(FEATURES),
@@ -75,6 +77,10 @@ def test_without_edges_there_is_one_bin(tmp_path: Path) -> None:
         ({"q_absent": None}, "q_absent is no list"),
         ({"q_absent": [[[0.0, 0.5, -0.5]] * 3] * 2}, "q_absent holds a value outside 0 to 1"),
         ({"ranking": None}, "ranking is missing"),
+        ({"counts": []}, "counts is no list of finite numbers of shape 2 x 3 x 3"),
+        ({"counts_absent": [[[0, -1, 2]] * 3] * 2}, "counts_absent holds a value below 0"),
+        ({"trained_on": None}, "trained_on does not list traces"),
+        ({"trained_on": [{"sha256": "0", "sessions": "x"}]}, "trained_on does not list traces"),
     ],
 )
 def test_a_q_file_that_does_not_fit_is_refused(tmp_path: Path, change: dict[str, Any], says: str) -> None:

@@ -55,6 +55,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "survey",
             "label",
             "price",
+            "provenance",
             "frontier",
             "learning",
         ),

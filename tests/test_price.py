@@ -135,3 +135,77 @@ def test_the_frontier_says_where_a_file_was_learned(made: tuple[Trace, Path], cl
     arguments[3] += ",price=budget:1MB/token"
     mixed = json.loads(cli(*arguments[:-2], "--json", "--sessions", "4-7").out)
     assert {row["windows"] for row in mixed["points"] if row["kind"] == "family"} == {"recorded", "shuffled"}
+
+
+def warned(cli: Cli, trace: Path, spec: str) -> list[str]:
+    done = cli("compare", trace, "-p", spec, "--slots", "9", "--json")
+    assert done.code == 0, done.err
+    found: list[str] = json.loads(done.out)["run"]["warnings"]
+    return [each for each in found if each.startswith(("unpert1:", "route:"))]
+
+
+def test_a_comparison_says_where_a_file_comes_from(
+    made: tuple[Trace, Path], tmp_path: Path, cli: Cli
+) -> None:
+    trace, q = made
+    (learned,) = warned(cli, trace.path, f"unpert1:k=5+calibrated:q={q}")
+    assert f"{q} was learned on 4 of the scored sessions, session 0 the first" in learned
+    other = warned(cli, trace.path, f"route:k=5,p=2,b=0.5+calibrated:q={q}")
+    assert len(other) == 2 and 'another ranking: policy "unpert1"' in other[1]
+    assert other[1].endswith('the policy has policy "route", p 2, b 0.5')
+    content = json.loads(q.read_bytes())
+    content["model"]["name"], content["trained_on"] = "other", []
+    (tmp_path / "q.json").write_text(json.dumps(content))
+    (name,) = warned(cli, trace.path, f"unpert1:k=5+calibrated:q={tmp_path / 'q.json'}")
+    assert 'was fitted on the model "other"; this trace is of' in name
+
+
+@pytest.mark.parametrize(("budget", "count"), [("100MB", 1), ("0.5MB", 0)])
+def test_a_budget_that_is_not_reached(budget: str, count: int, made: tuple[Trace, Path], cli: Cli) -> None:
+    found = warned(cli, made[0].path, f"unpert1:k=5+calibrated:q={made[1]},price=budget:{budget}/token")
+    said = [each for each in found if "the budget is not reached: even at price 0 only" in each]
+    assert len(said) == count
+
+
+def test_a_sweep_says_it_too(made: tuple[Trace, Path], tmp_path: Path, cli: Cli) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f'traces = ["{made[0].path}"]\npolicies = ["unpert1:k=5+calibrated:q={made[1]}"]\nslots = ["9"]\n'
+    )
+    done = cli("sweep", study, "--out", tmp_path / "sweep")
+    assert done.code == 0, done.err
+    assert "was learned on 4 of the scored sessions" in done.err
+    assert "was learned on 4" in (tmp_path / "sweep" / "sweep.json").read_text()
+
+
+def test_an_open_end_and_a_foreign_place_are_said(made: tuple[Trace, Path], tmp_path: Path, cli: Cli) -> None:
+    """A single scored session bounds no interval; a file is no folder that --force replaces."""
+    ask = ["frontier", made[0].path, "--sessions", "7", "-p", "route:k=1..3", "-p", "unpert1:k=1..3"]
+    ask += ["--slots", "9", "--points", "2", "--no-controls"]
+    done = cli(*ask)
+    assert done.code == 0, done.err
+    assert "unbounded  unbounded" in done.out and "unbounded: too few sessions" in done.err
+    (tmp_path / "q.json").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "mine").write_text("mine")
+    for name in ("q.json", "folder"):
+        done = cli(*ask, "--out", tmp_path / name)
+        assert done.code == 2 and done.err.rstrip().endswith("exists already; name another folder")
+    done = cli("compare", made[0].path, "-p", "route+coverage", "--slots", "9")
+    assert (
+        done.code == 2
+        and "--policy route:k=N --coverage FILE --out Q`, N above the model's top-3" in done.err
+    )
+    done = cli(
+        "calibrate",
+        made[0].path,
+        "--policy",
+        "route:k=4",
+        "--coverage",
+        tmp_path / "c",
+        "--out",
+        tmp_path / "q",
+    )
+    assert done.code == 0, done.err
+    done = cli("compare", made[0].path, "-p", f"route:k=4+coverage:0.9,q={tmp_path / 'c'}", "--slots", "9")
+    assert done.code == 0, done.err

@@ -101,7 +101,8 @@ def read_q(path: Path, layers: int, experts: int, top_k: int, ranks: int | None 
     >>> file = Path(mkdtemp()) / "q.json"
     >>> q = {"q": [[[0.1, 0.9]]], "q_absent": [[[0.1, 0.8]]]}
     >>> table = {"ranks": 1, "margin_edges": [0.0], "ranking": {"policy": "route", "k": 1}, **q}
-    >>> write_file(file, {"format": Q_FORMAT, "version": 1, "model": shape(1, 8, 1), **table})
+    >>> about = {"format": Q_FORMAT, "version": 1, "model": shape(1, 8, 1), "trained_on": []}
+    >>> write_file(file, {**about, **table})
     >>> read_q(file, 1, 8, 1).q.tolist()
     [[[0.1, 0.9]]]
     >>> read_q(file, 2, 8, 1)  # doctest: +ELLIPSIS
@@ -118,7 +119,11 @@ def read_q(path: Path, layers: int, experts: int, top_k: int, ranks: int | None 
     edges = _numbers(path, found, "margin_edges", (None,))
     if not (np.diff(edges) > 0).all():
         raise InputError(f"{path}: margin_edges do not ascend; run `replay calibrate` again")
-    q, absent = (_shares(path, found, name, (layers, count, len(edges) + 1)) for name in ("q", "q_absent"))
+    sizes = (layers, count, len(edges) + 1)
+    q, absent = (_shares(path, found, name, sizes) for name in ("q", "q_absent"))
+    for name in ("counts", "counts_absent"):
+        if name in found and (_numbers(path, found, name, sizes) < 0).any():
+            raise InputError(f"{path}: {name} holds a value below 0; run `replay calibrate` again")
     return QTable(edges, q, absent, _ranking(path, found))
 
 
@@ -208,7 +213,22 @@ def _read(path: Path, form: str, layers: int, experts: int, top_k: int) -> Mappi
             f"top-{fitted.get('top_k')}; this trace has {layers} x {experts}, top-{top_k}; run `replay calibrate` "
             "on a trace of this model"
         )
+    if not _sources(found.get("trained_on")):
+        raise InputError(
+            f"{path}: trained_on does not list traces (sha256) and their sessions; run `replay calibrate` again"
+        )
     return found
+
+
+def _sources(value: Any) -> bool:
+    """Whether a value lists what was learned on: of each trace the hash, and sessions by number."""
+    return isinstance(value, list) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("sha256"), str)
+        and isinstance(each.get("sessions"), list)
+        and all(type(session) is int for session in each["sessions"])
+        for each in value
+    )
 
 
 def _whole(path: Path, found: Mapping[str, Any], name: str) -> int:

@@ -40,6 +40,8 @@ def calibrate(
         Path | None,
         typer.Option("--chart", metavar="FILE", help="Draw the reliability diagram (.svg, .png)."),
     ] = None,
+    slots: flags.Slots = None,
+    bytes: flags.Bytes = None,
     force: flags.Force = False,
     quiet: flags.Quiet = False,
     as_json: flags.Json = False,
@@ -47,7 +49,8 @@ def calibrate(
     """Fit the probability that a candidate of a ranking is selected, and say how well it holds on held-out sessions.
 
     Learns from every candidate of every decode window, withheld or not; three sessions in ten are held out (by --seed,
-    or by --train). The files are for the gates `calibrated:q=FILE` and `coverage:q=FILE`.
+    or by --train). Where a trace has no snapshots of residents, a replay of none+lru gives them, in the recorded arena
+    or that of --slots or --bytes. The files are for the gates `calibrated:q=FILE` and `coverage:q=FILE`.
     Needs scikit-learn (pip install 'moe-replay[calibrate]').
 
     Examples
@@ -59,11 +62,17 @@ def calibrate(
     from replay.trace import open_trace
 
     spec = spec_of(policy)
-    _refuse_taken([out, coverage, chart], force)
-    found = lesson([open_trace(each) for each in traces], spec, seed, train, coverage is not None)
-    found.write(out, coverage, force)
-    if chart is not None:
-        _draw(found.calibration, chart)
+    _refuse_files(out, coverage, chart, force)
+    found = lesson(
+        [open_trace(each) for each in traces],
+        spec,
+        seed,
+        train,
+        coverage is not None,
+        slots=slots,
+        bytes=bytes,
+    )
+    _write(found, out, coverage, chart, force)
     if as_json:
         import json
 
@@ -75,16 +84,39 @@ def calibrate(
             typer.echo(line, err=True)
 
 
-def _refuse_taken(files: list[Path | None], force: bool) -> None:
-    for file in files:
-        if file is not None and file.exists() and not force:
-            raise InputError(f"{file}: exists already; name another file, or replace it with --force")
+def _refuse_files(out: Path | None, coverage: Path | None, chart: Path | None, force: bool) -> None:
+    """Refuse files that cannot be written, before the fit."""
+    from replay.trace.staging import refuse_file
+
+    files = [each for each in (out, coverage, chart) if each is not None]
+    for i, file in enumerate(files):
+        refuse_file(file, force)
+        if file.resolve() in [each.resolve() for each in files[:i]]:
+            raise InputError(f"{file}: is named twice; name a file each for --out, --coverage and --chart")
+    if chart is not None:
+        from replay.plot import kind_of
+
+        kind_of(chart)
 
 
-def _draw(found: "Calibration", file: Path) -> None:
+def _write(found: "Lesson", out: Path | None, coverage: Path | None, chart: Path | None, force: bool) -> None:
+    """Write the files; the chart takes its place once the others have theirs."""
+    from replay.plot import kind_of
+    from replay.trace.staging import staged_file
+
+    if chart is None:
+        found.write(out, coverage, force)
+        return
+    drawing = _drawn(found.calibration, kind_of(chart))
+    with staged_file(chart, force) as staged:
+        staged.write_bytes(drawing)
+        found.write(out, coverage, force)
+
+
+def _drawn(found: "Calibration", kind: str) -> bytes:
     import polars as pl
 
-    from replay.plot import save
+    from replay.plot import drawn
     from replay.plot.reliability import plot_reliability
 
     tables = [
@@ -93,7 +125,7 @@ def _draw(found: "Calibration", file: Path) -> None:
         )
         for name, rows in found.diagrams.items()
     ]
-    save(plot_reliability(pl.concat(tables)), file)
+    return drawn(plot_reliability(pl.concat(tables)), kind)
 
 
 SAID = {

@@ -118,8 +118,11 @@ def _print(found: "Frontier", out: Any, quiet: bool) -> None:
     typer.echo(aligned(*_points(found)))
     typer.echo("")
     if len(found.against):
-        typer.echo(aligned(*_against(found)))
+        headers, rows = _against(found)
+        typer.echo(aligned(headers, rows))
         typer.echo("")
+        if not quiet and any(_UNBOUNDED in row[-2:] for row in rows):
+            typer.echo("unbounded: too few sessions differ to bound that end of the interval\n", err=True)
     if found.controls:
         typer.echo(aligned(*_controls(found)))
     if not quiet:
@@ -184,6 +187,10 @@ def _points(found: "Frontier") -> tuple[list[str], list[list[Any]]]:
     return [*headers, *(["wait us/tok"] if timed else [])], rows
 
 
+_UNBOUNDED = "unbounded"
+"""An end of an interval that too few sessions, or too few that differ, leave open."""
+
+
 def _against(found: "Frontier") -> tuple[list[str], list[list[Any]]]:
     """One line a pair of families and figure: points beyond noise, and the worst one."""
     headers = [
@@ -203,7 +210,9 @@ def _against(found: "Frontier") -> tuple[list[str], list[list[Any]]]:
     ):
         worst = part.sort("difference", descending=True, maintain_order=True).row(0, named=True)
         better, worse = int((part["high"] < 0).sum()), int((part["low"] > 0).sum())
-        ends = [None if each is None else float(f"{each:.4g}") for each in (worst["low"], worst["high"])]
+        ends = [
+            _UNBOUNDED if each is None else float(f"{each:.4g}") for each in (worst["low"], worst["high"])
+        ]
         rows.append(
             [family, other, figure, len(part), better, worse, float(f"{worst['difference']:.4g}"), *ends]
         )

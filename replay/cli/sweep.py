@@ -135,6 +135,7 @@ def _about(study: "Study", plan: "Plan") -> dict[str, Any]:
         "study": study.document,
         "traces": {each.trace: each.cell.trace for each in plan.named},
         "left_out": plan.left,
+        "warnings": plan.notes,
     }
 
 
@@ -144,6 +145,8 @@ def _print(counts: dict[str, int], plan: "Plan", out: Path, quiet: bool, as_json
     if not quiet:
         for line in plan.left:
             typer.echo(f"note       {line}", err=True)
+        for line in plan.notes:
+            typer.echo(f"warning    {line}", err=True)
         if counts["failed"]:
             typer.echo(
                 f"note       {counts['failed']} cells have no figures; their column failure says why",

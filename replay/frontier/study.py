@@ -33,13 +33,12 @@ from replay.frontier.family import Family, families
 from replay.frontier.point import Point, Ways, default_families, points_of, scored_part
 from replay.frontier.table import lines_of, points_frame
 from replay.play import Progress, play
-from replay.price import learned
+from replay.provenance import file_notes, price_notes
 from replay.run import RUN_FILE, command_line, trace_info, versions, write_table
 from replay.semantics import Routes, Semantics
 from replay.timing import ClockParams, load_clock
 from replay.trace import Trace
 from replay.trace.shuffle import shuffled
-from replay.trace.view import whole
 
 
 @dataclass
@@ -164,24 +163,15 @@ def frontier(
         "seed": seed,
         "families": [{"family": each.text, "option": each.option} for each in asked],
         "left_out": left,
-        "warnings": _warnings(scored, asked),
+        "warnings": _warnings(scored, asked, found),
     }
     return Frontier(table, against, survivors(table) if controls else [], info)
 
 
-def _warnings(scored: Trace, asked: Sequence[Family]) -> list[str]:
-    """Families whose files were learned on sessions that they are scored on."""
-    sessions, found = set(np.unique(scored.windows.session).tolist()), []
-    for family in asked:
-        for part in family.specs[0].gates:
-            for file in (part.options.get(name) for name in ("q", "file")):
-                seen = sorted(sessions & learned(file, whole(scored))) if isinstance(file, str) else []
-                if seen:
-                    found.append(
-                        f"{family.text}: {file} was learned on {len(seen)} of the scored sessions, session {seen[0]} "
-                        "the first; score on others with --sessions"
-                    )
-    return found
+def _warnings(scored: Trace, asked: Sequence[Family], found: Sequence[Candidate]) -> list[str]:
+    """What is to be known of the families' files and prices."""
+    notes = [note for each in asked for note in file_notes(scored, each.text, each.specs)]
+    return notes + price_notes([each.policy for each in found])
 
 
 def _played(

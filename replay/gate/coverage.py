@@ -59,7 +59,8 @@ def lay(options, shape, ranking):
 
     if options.get("q") is None:
         raise InputError(
-            "coverage needs a file: write coverage:0.9,q=FILE (`replay calibrate TRACE --coverage --out FILE`)"
+            "coverage needs a file: write route:k=N+coverage:0.9,q=FILE (`replay calibrate TRACE --policy route:k=N "
+            f"--coverage FILE --out Q`, N above the model's top-{shape.top_k})"
         )
     fitted = read_coverage(Path(options["q"]), shape.layers, shape.experts, shape.top_k, ranking.k)
     return area(words=[-1, 0, len(fitted.theta)], reals=np.array([options["tau"], *fitted.w, *fitted.theta]))

@@ -53,10 +53,21 @@ def save(axes: Axes | Iterable[Axes], path: str | Path) -> None:
         Another ending.
     """
     path = Path(path)
+    path.write_bytes(drawn(axes, kind_of(path)))
+
+
+def kind_of(path: Path) -> str:
+    """Say how a chart's file is written, by its name: ``svg`` or ``png``.
+
+    Raises
+    ------
+    InputError
+        Another ending.
+    """
     kind = path.suffix.lower().lstrip(".")
     if kind not in _META:
         raise InputError(f"{path}: a chart is written as .svg or .png; name it so")
-    path.write_bytes(drawn(axes, kind))
+    return kind
 
 
 def drawn(axes: Axes | Iterable[Axes], kind: str = "svg") -> bytes:

@@ -7,7 +7,7 @@ of a policy that has no use for them, cost no lane of their own. How cells are g
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from replay.bound import Bound
 from replay.bound import resolve as resolve_bound
 from replay.candidate import Builder, refusal
 from replay.errors import InputError
+from replay.provenance import file_notes
 from replay.semantics import Routes
 from replay.spec import PolicySpec
 from replay.sweep.cell import Cell, files_in, package_version, trace_hash
@@ -65,11 +66,14 @@ class Plan:
         Where each trace is, by its hash: a local folder, or a URL.
     left : list of str
         What was left out, and why.
+    notes : list of str
+        What is to be known of the files that policies play with.
     """
 
     named: list[Named]
     places: dict[str, str]
     left: list[str]
+    notes: list[str] = field(default_factory=list)
 
     @property
     def cells(self) -> list[Cell]:
@@ -122,6 +126,8 @@ def plan_study(study: Study, scratch: Path, skip: bool = False, by_url: bool = F
         remote = by_url and is_url(text)
         plan.places.setdefault(trace_hash(trace), given if remote else str(folder.resolve()))
         plan.named.extend(_cells(study, trace, text, skip, plan.left))
+        for spec in study.policies:
+            plan.notes.extend(file_notes(trace, f"{spec.text} on {text}", [spec]))
     if not plan.named:
         raise InputError(f"{study.path}: no cell is left to replay: {plan.left[0]}")
     return plan

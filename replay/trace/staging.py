@@ -32,17 +32,50 @@ def refuse_taken(path: Path, marker: str, force: bool) -> None:
     """
     tidy(path.resolve())
     taken = path.exists() or path.is_symlink()
+    ours = (path / marker).is_file() or (path.is_dir() and not any(path.iterdir()))
     if taken and not force:
-        raise InputError(f"{path}: exists already; name another folder, or replace it with --force")
-    if taken and not (path / marker).is_file() and not (path.is_dir() and not any(path.iterdir())):
+        advice = "name another folder" + (", or replace it with --force" if ours else "")
+        raise InputError(f"{path}: exists already; {advice}")
+    if taken and not ours:
         raise InputError(
             f"{path}: expected a folder with {marker} to replace; remove it yourself if it may go"
         )
+    _refuse_above(path)
+
+
+def refuse_file(path: Path, force: bool) -> None:
+    """Refuse a file that is there and may not be replaced, or that cannot be made.
+
+    Parameters
+    ----------
+    path : Path
+        The file to make.
+    force : bool
+        Whether an old file may be replaced.
+
+    Raises
+    ------
+    InputError
+        The path is taken, or nothing can be written there.
+    """
+    _refuse_file(path, force)
+    _refuse_above(path)
+
+
+def _refuse_file(path: Path, force: bool) -> None:
+    if path.is_dir():
+        raise InputError(f"{path}: exists already and is a folder; name a file")
+    if path.exists() and not force:
+        raise InputError(f"{path}: exists already; name another file, or replace it with --force")
+
+
+def _refuse_above(path: Path) -> None:
+    """Refuse a place in which nothing can be made."""
     above = path.resolve().parent
     while not above.exists():
         above = above.parent
     if not above.is_dir():
-        raise InputError(f"{path}: {above} is a file, so no folder can be made in it; name another place")
+        raise InputError(f"{path}: {above} is a file, so nothing can be made in it; name another place")
     if not os.access(above, os.W_OK | os.X_OK):
         raise InputError(
             f"{path}: {above} cannot be written to; check the permissions, or name another place"
@@ -101,10 +134,7 @@ def staged_file(path: Path, force: bool = False) -> Iterator[Path]:
     InputError
         The path is taken.
     """
-    if path.is_dir():
-        raise InputError(f"{path}: exists already and is a folder; name a file")
-    if path.exists() and not force:
-        raise InputError(f"{path}: exists already; name another file, or replace it with --force")
+    _refuse_file(path, force)
     given, path = path, path.resolve()
     tidy(path)
     with _beside(path, False, given) as staged:

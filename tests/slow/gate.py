@@ -277,7 +277,7 @@ def _write(rng: Random, trace: SlowTrace, content: dict[str, Any]) -> str:
     """Write a file; the K that it is for is filled in where a case has its K (`fit_file`)."""
     model = {"layers": trace.layers, "experts": trace.experts, "top_k": trace.top_k}
     path = MADE / f"{rng.getrandbits(48):012x}.json"
-    path.write_text(json.dumps({"version": 1, "model": model, **content}))
+    path.write_text(json.dumps({"version": 1, "model": model, "trained_on": [], **content}))
     return str(path)
 
 

@@ -1,0 +1,96 @@
+"""Where the files of gates come from: what a reader must know of a q or coverage file beside a policy's figures.
+
+A file of another model shape, or of another K, is refused by the gate that reads it. What is left are sentences: it was
+learned on sessions that it is scored on, for another ranking, or on another model of the same shape.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from replay.errors import InputError
+from replay.price import fitted, learned, unreached
+from replay.resolve import Resolved, resolve
+from replay.spec import PolicySpec
+from replay.trace import Trace
+from replay.trace.view import whole
+
+OPTIONS = ("q", "file")
+"""Options of gates that name a file of `replay calibrate`."""
+
+
+def file_notes(trace: Trace, text: str, specs: Sequence[PolicySpec]) -> list[str]:
+    """What is to be known of the files that a policy, or a family of policies, plays with.
+
+    Parameters
+    ----------
+    trace : Trace
+        What is scored.
+    text : str
+        What the reader calls the policy.
+    specs : sequence of PolicySpec
+        Its specs; all name the same files.
+
+    Returns
+    -------
+    list of str
+        A sentence each; none where all is well, or the files cannot be read.
+    """
+    found = []
+    for part in specs[0].gates:
+        for file in (part.options.get(name) for name in OPTIONS):
+            if isinstance(file, str):
+                found += _learned(trace, text, file)
+                said = f"{text}: {file}"
+                content = fitted(file)
+                found += next(filter(None, (_ranking(trace, said, content, each) for each in specs)), [])
+                found += _model(trace, said, content)
+    return found
+
+
+def price_notes(policies: Sequence[Resolved]) -> list[str]:
+    """Say of policies whose price was found by a budget where that is not reached (:func:`replay.price.unreached`)."""
+    return [text for text in dict.fromkeys(map(unreached, policies)) if text is not None]
+
+
+def _learned(trace: Trace, text: str, file: str) -> list[str]:
+    scored = set(np.unique(trace.windows.session).tolist())
+    seen = sorted(scored & learned(file, whole(trace)))
+    if not seen:
+        return []
+    return [
+        f"{text}: {file} was learned on {len(seen)} of the scored sessions, session {seen[0]} the first; score on "
+        "others with `replay frontier --sessions`"
+    ]
+
+
+def _ranking(trace: Trace, said: str, content: Mapping[str, Any], spec: PolicySpec) -> list[str]:
+    """Whether a file was fitted for another ranking than a spec's."""
+    ranking = content.get("ranking")
+    try:
+        ranks = resolve(spec, trace.meta).ranking
+    except InputError:
+        return []  # the replay says what is wrong with it
+    if ranks is None or not isinstance(ranking, dict):
+        return []
+    mine = {"policy": spec.read_ahead.name, "p": ranks.p, "b": ranks.b, "r1": ranks.r1}
+    names = [name for name in mine if name in ranking and ranking[name] != mine[name]]
+    if not names:
+        return []
+    theirs, ours = (", ".join(f"{name} {json.dumps(of[name])}" for name in names) for of in (ranking, mine))
+    return [f"{said} was fitted for another ranking: {theirs}; the policy has {ours}"]
+
+
+def _model(trace: Trace, said: str, content: Mapping[str, Any]) -> list[str]:
+    """Whether a file was fitted on a model of another name."""
+    model = content.get("model")
+    name = model.get("name") if isinstance(model, dict) else None
+    if not isinstance(name, str) or name == trace.meta.name:
+        return []
+    return [
+        f"{said} was fitted on the model {json.dumps(name)}; this trace is of {json.dumps(trace.meta.name)}"
+    ]
