@@ -36,6 +36,7 @@ from replay.timing import ClockParams, recorded_times
 from replay.trace import Trace
 from replay.trace.shuffle import shuffled
 from replay.trust import nothing_counted, warnings_for
+from replay.unread import unread
 
 
 def compare(
@@ -183,7 +184,7 @@ def compare(
         "denominators": {"tokens": {c.text: int(c.tokens[semantics.warm :].sum()) for c in found}},
         "parting": parted,
         "left_out": left,
-        "notes": [f"{c.text}: {note}" for c in found for note in c.entry.lane.notes()],
+        "notes": [f"{c.text}: {note}" for c in found for note in (*c.entry.lane.notes(), *unread(c, trace))],
         "warnings": warnings,
     }
     if check:

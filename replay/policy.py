@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from replay.errors import InputError
 from replay.queue_size import SHAPE, parse_queue
-from replay.units import parse_bytes, parse_per_token, parse_share
+from replay.units import counted, parse_bytes, parse_per_token, parse_share
 
 Kind = Literal["read-ahead", "gate", "evict", "router", "retention", "joint retention"]
 Type = Literal["int", "float", "share", "bytes", "flag", "text", "queue", "price"]
@@ -187,8 +187,9 @@ def parse_value(text: str, option: Option, where: str) -> Value:
     least, most = option.many
     items = text.split("/")
     if not least <= len(items) <= most:
+        takes = f"takes exactly {least} values" if least == most else f"takes {least} to {most}"
         raise InputError(
-            f"option {where}: {text!r} has {len(items)} values; {least} to {most} with / between"
+            f"option {where}: {text!r} has {counted(len(items), 'value')}; it {takes}, with / between"
         )
     values = [_single(each.strip(), option, where) for each in items]
     return tuple(each for each in values if isinstance(each, int | float))

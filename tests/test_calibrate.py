@@ -1,6 +1,7 @@
 """calibrate: labels as the slow twin's, figures that are what they are called, files that are the same each time."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -307,6 +308,14 @@ def test_the_arena_is_given(tmp_path: Path, cli: Cli) -> None:
         for n in (9, 36)
     )
     assert few.code == many.code == 0 and few.out != many.out
+
+
+def test_a_folder_that_cannot_be_written_to(
+    recorded: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda _, mode, **__: mode == os.R_OK)
+    done = cli("calibrate", recorded, "--out", tmp_path / "new/q.json")
+    assert done.code == 2 and f"{tmp_path} cannot be written to; check the permissions" in done.err
 
 
 @pytest.mark.parametrize("name", ["e256-moce", "e64-moce"])

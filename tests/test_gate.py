@@ -18,6 +18,7 @@ from replay.report.subject import Subject
 from replay.run import load
 from replay.schema import RESULT
 from replay.spec import declaration, parse
+from replay.timing import ClockParams
 from replay.trace import open_trace
 
 
@@ -83,6 +84,34 @@ def test_a_fitted_gate_needs_its_file(near, name, tmp_path):
     with pytest.raises(InputError, match="fitted for 5 ranks; the policy ranks 4"):
         totals(near, f"unpert1:k=4+{name}:q={path}")
     assert totals(near, f"unpert1:k=5+{name}:q={path}")["issued"] <= 5
+
+
+@pytest.mark.parametrize(
+    ("spec", "slots", "reason"),
+    [
+        (
+            "unpert1:k=4+budget:9",
+            "20",
+            "every guess (4); budget allows 9 bytes a window, the smallest expert has 10",
+        ),
+        ("unpert1:k=4+margin:9", "20", "its gates withheld every guess (4)"),
+        ("unpert1:k=0", "20", "it takes no candidate (k = 0)"),
+        ("stmoe", "20", "none of its guesses was absent or admitted"),
+    ],
+)
+def test_read_ahead_that_reads_nothing_says_why(near, spec, slots, reason):
+    """One note a policy; none for what reads, or is not read-ahead."""
+    run = compare(near, [spec, "none+lru", "unpert1:k=4"], slots=slots, grid=())
+    (note,) = run.info["notes"]
+    assert note.startswith(f"{spec}: issued no read ahead: ") and reason in note
+
+
+def test_a_share_kept_for_urgent_reads_refuses_what_is_late(near):
+    """A latency beyond every deadline: no guess is moved in time, whatever is kept."""
+    late = ClockParams(latency_us=9000.0)
+    run = compare(near, ["unpert1:k=4+budget:reserve=0.01"], slots="20", grid=(), clock=late)
+    (note,) = run.info["notes"]
+    assert note.endswith("budget's reserve refuses what the nominal plan cannot move by its deadline")
 
 
 def test_the_price_of_a_byte(near):

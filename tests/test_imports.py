@@ -38,6 +38,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "fidelity",
             "audit",
             "trust",
+            "unread",
             "run",
             "candidate",
             "offline",

@@ -41,6 +41,24 @@ def read_ahead(trace: Trace, spec: str) -> float:
     return float(run.summary[0]["issued_bytes"] / run.summary[0]["tokens"])
 
 
+@pytest.mark.parametrize("options", ["", ",price=0.001", ",price=budget:1MB/token"])
+def test_a_sweep_replays_a_cell_whose_file_changed(
+    options: str, made: tuple[Trace, Path], tmp_path: Path, cli: Cli
+) -> None:
+    trace, q = made
+    file, grid = tmp_path / "q.json", tmp_path / "grid.toml"
+    content = json.loads(q.read_text())
+    spec = f"unpert1:k=5+calibrated:q={file}{options}"
+    grid.write_text(f'traces = ["{trace.path}"]\npolicies = ["none+lru", "{spec}"]\nslots = [9]\n')
+    said = []
+    for _ in range(3):
+        file.write_text(json.dumps(content))
+        said.append(cli("sweep", grid, "--out", tmp_path / "out", "-q").out)
+        if len(said) == 2:
+            content["q_absent"] = [[[q / 2 for q in row] for row in layer] for layer in content["q_absent"]]
+    assert said == [f"2 cells: {i} replayed, {2 - i} were there\n" for i in (2, 0, 1)]
+
+
 @pytest.mark.parametrize("budget", [0.5, 1.0, 2.0, 100.0])
 def test_the_least_price_that_meets_the_budget(budget: float, made: tuple[Trace, Path]) -> None:
     """Against a plain scan of prices over the training sessions."""

@@ -113,7 +113,7 @@ def test_retention_parts_join() -> None:
         ("decode2q:quota=150%", "above 100%"),
         ("decode2q:tail", "'quota' of decode2q: 'tail' is not a share"),
         ("schedule:0.1/", "'' is not a number"),
-        ("schedule:1/1/1/1/1/1/1/1/1", "has 9 values; 1 to 8 with / between"),
+        ("schedule:1/1/1/1/1/1/1/1/1", "has 9 values; it takes 1 to 8, with / between"),
         ("schedule:0.1/2", "2.0 is outside 0 to 1"),
     ],
 )

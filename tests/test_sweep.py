@@ -1,8 +1,10 @@
 """Sweeps: cells are what compare counts, whoever plays them; nothing finished is lost; every damage is one line."""
 
 import dataclasses
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -207,8 +209,17 @@ def test_a_cluster_through_the_command(
     out = tmp_path / "out"
     code, text, err = cli("sweep", study, "--out", out, "--cluster", cluster.address, "--json", "-q")
     assert (code, err) == (0, "")
-    assert json.loads(text) == {"out": str(out), "cells": 120, "replayed": 120, "there": 0, "failed": 0}
+    assert json.loads(text) == {
+        "out": str(out), "rows": 120, "cells": 120, "replayed": 120, "there": 0, "failed": 0,
+    }  # fmt: skip
     assert cells(out) == cells(done)
+
+
+def counts(said: str) -> list[int]:
+    """Cells, of them replayed, there before, failed, as a sweep's line says."""
+    found = re.fullmatch(r"(\d+) cells: (\d+) replayed, (\d+) were there(?:, (\d+) failed)?\n", said)
+    assert found is not None, said
+    return [int(each or 0) for each in found.groups()]
 
 
 def test_a_killed_driver_loses_no_finished_cell(traces: Path, tmp_path: Path) -> None:
@@ -230,13 +241,14 @@ def test_a_killed_driver_loses_no_finished_cell(traces: Path, tmp_path: Path) ->
     before = finished()
     assert 0 < len(before) < total
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert said == f"{total} cells: {total - len(before)} replayed, {len(before)} were there\n"
+    first = counts(said)
+    assert sum(first[1:]) == first[0] == total and first[2] <= len(before)
     after = finished()
     assert len(after) == total and before.items() <= after.items()
     subprocess.run([*command[:-2], str(tmp_path / "other"), "-q"], check=True, stdout=subprocess.DEVNULL)
     assert cells(tmp_path / "other") == {name: data for name, (_, data) in after.items()}
     again = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert again == f"{total} cells: 0 replayed, {total} were there\n" and finished() == after
+    assert counts(again) == [total, 0, total - first[3], first[3]] and finished() == after
 
 
 @pytest.fixture
@@ -307,13 +319,48 @@ def test_cells_that_cannot_be_replayed(traces: Path, tmp_path: Path, cli: Cli) -
         tmp_path / "grid.toml", traces=[str(traces / "a")], policies=["none+lru", "none+arc"], slots=[1, 20]
     )
     code, out, err = cli("sweep", grid, "--out", tmp_path / "out")
-    assert (code, out) == (0, "4 cells: 4 replayed, 0 were there\n")
-    assert "2 cells have no figures" in err
-    assert cli("sweep", grid, "--out", tmp_path / "out").out == "4 cells: 0 replayed, 4 were there\n"
+    assert (code, out) == (0, "4 cells: 2 replayed, 0 were there, 2 failed\n")
+    assert "2 cells without figures" in err
+    again = cli("sweep", grid, "--out", tmp_path / "out", "-q")
+    assert (again.out, again.err) == ("4 cells: 0 replayed, 2 were there, 2 failed\n", "")
     ask = "select bound, failure, misses from cells order by policy, bound"
     found = json.loads(cli("query", tmp_path / "out", ask, "--json").out)
     assert [row["misses"] is None for row in found] == [True, False] * 2
     assert "cannot hold one event" in found[0]["failure"] and found[1]["failure"] is None
+
+
+def test_rows_that_are_the_same_cell(traces: Path, tmp_path: Path, cli: Cli) -> None:
+    grid = write(
+        tmp_path / "grid.toml", traces=[str(traces / "a")], policies=["none+lru", "lru"], slots=[1, "20", 20]
+    )
+    code, out, _ = cli("sweep", grid, "--out", tmp_path / "out", "-q")
+    text = "4 cells: 2 replayed, 0 were there, 2 failed; 6 rows planned, 2 of them the same cell as another\n"
+    assert (code, out) == (0, text)
+    told = json.loads(cli("sweep", grid, "--out", tmp_path / "out", "--json", "-q").out)
+    del told["out"]
+    assert told == {"rows": 6, "cells": 4, "replayed": 0, "there": 2, "failed": 2}
+    for path in (tmp_path / "out/cells").iterdir():
+        path.write_bytes(b"no table")
+    code, _, err = cli("sweep", grid, "--out", tmp_path / "out", "-q")
+    assert (code, err.count("\n")) == (2, 1) and "a finished cell cannot be read" in err
+
+
+def test_a_list_that_cannot_be_written_leaves_no_folder(
+    traces: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = write(tmp_path / "grid.toml", traces=[str(traces / "a")], policies=["none+lru"], slots=[20])
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "sweep.json")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("replay.sweep.folder.write_list", full)
+        code, _, err = cli("sweep", grid, "--out", tmp_path / "new/out")
+    assert code == 2 and "No space left" in err and not (tmp_path / "new").exists()
+    monkeypatch.setattr("os.access", lambda _, mode, **__: mode == os.R_OK)
+    code, _, err = cli("sweep", grid, "--out", tmp_path / "new/out")
+    assert code == 2 and f"{tmp_path} cannot be written to; check the permissions" in err
+    assert err.count("\n") == 1 and not (tmp_path / "new").exists()
 
 
 def test_policies_that_cannot_run(traces: Path, tmp_path: Path, cli: Cli) -> None:
@@ -323,7 +370,7 @@ def test_policies_that_cannot_run(traces: Path, tmp_path: Path, cli: Cli) -> Non
     code, _, err = cli("sweep", grid, "--out", tmp_path / "out")
     assert code == 2 and "arc is not defined under a byte budget" in err and err.count("\n") == 1
     code, out, err = cli("sweep", grid, "--out", tmp_path / "out", "--skip")
-    assert (code, out) == (0, "1 cells: 1 replayed, 0 were there\n") and "left out none+arc" in err
+    assert (code, out) == (0, "1 cell: 1 replayed, 0 were there\n") and "left out none+arc" in err
 
 
 def test_queries_while_it_runs(done: Path, study: Path, tmp_path: Path, cli: Cli) -> None:

@@ -84,28 +84,35 @@ def _run(
     study: "Study", plan: "Plan", out: Path, cluster: str | None, workers: int | None, threads: int | None,
     quiet: bool,
 ) -> dict[str, int]:  # fmt: skip
-    """Play what is not finished; returns how many cells there are, were there, and failed."""
-    from replay.sweep.folder import keep, open_folder, unfinished, write_list
+    """Play what is not finished; returns how many rows and cells are planned, and what became of the cells.
 
-    open_folder(out)
-    write_list(out, _about(study, plan), (each.as_dict() for each in plan.named))
+    Each of them is counted once: replayed, there before, or failed (no figures, whether played now or before).
+    """
+    from replay.sweep.folder import begin, failures, keep, unfinished
+
+    begin(out, _about(study, plan), (each.as_dict() for each in plan.named))
     cells = plan.cells
     todo = unfinished(out, cells)
-    failures = 0
+    before = {cell.name for cell in cells} - {cell.name for cell in todo}
+    there_failed = failures(out, sorted(before))
+    failed = 0
     with flags.progress(len(todo), quiet, "cells") as progress:
         played = 0
 
         def done(name: str, rows: Any) -> None:
-            nonlocal played, failures
+            nonlocal played, failed
             keep(out, name, rows)
             played += 1
-            failures += rows.column("failure").null_count == 0
+            failed += rows.column("failure").null_count == 0
             if progress is not None:
                 progress(played)
 
         if todo:
             _play(plan, todo, done, cluster, workers, threads)
-    return {"cells": len(cells), "replayed": played, "there": len(cells) - len(todo), "failed": failures}
+    return {
+        "rows": len(plan.named), "cells": len(cells), "replayed": played - failed,
+        "there": len(before) - there_failed, "failed": failed + there_failed,
+    }  # fmt: skip
 
 
 def _play(
@@ -139,8 +146,24 @@ def _about(study: "Study", plan: "Plan") -> dict[str, Any]:
     }
 
 
+def _line(counts: dict[str, int]) -> str:
+    """The counts in one line; what is not the case is left out."""
+    from replay.units import counted
+
+    text = (
+        f"{counted(counts['cells'], 'cell')}: {counts['replayed']:,} replayed, {counts['there']:,} were there"
+    )
+    if counts["failed"]:
+        text += f", {counts['failed']:,} failed"
+    if twice := counts["rows"] - counts["cells"]:
+        text += f"; {counted(counts['rows'], 'row')} planned, {twice:,} of them the same cell as another"
+    return text
+
+
 def _print(counts: dict[str, int], plan: "Plan", out: Path, quiet: bool, as_json: bool) -> None:
     import json
+
+    from replay.units import counted
 
     if not quiet:
         for line in plan.left:
@@ -149,12 +172,12 @@ def _print(counts: dict[str, int], plan: "Plan", out: Path, quiet: bool, as_json
             typer.echo(f"warning    {line}", err=True)
         if counts["failed"]:
             typer.echo(
-                f"note       {counts['failed']} cells have no figures; their column failure says why",
+                f"note       {counted(counts['failed'], 'cell')} without figures; the column failure says why",
                 err=True,
             )
     if as_json:
         typer.echo(json.dumps({"out": str(out), **counts}))
     else:
-        typer.echo(f"{counts['cells']} cells: {counts['replayed']} replayed, {counts['there']} were there")
+        typer.echo(_line(counts))
     if not quiet:
         typer.echo(f'next: replay query {out} "select * from cells"', err=True)  # noqa: S608 (shown, not run)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replay.errors import InputError
-from replay.trace.staging import write_text
+from replay.trace.staging import refuse_unwritable, write_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,17 +39,44 @@ def open_folder(folder: Path) -> None:
     Raises
     ------
     InputError
-        Something else is there.
+        Something else is there, or nothing can be written there.
     """
     if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder")
     if folder.is_dir() and not (folder / FILE).is_file() and not all(map(_begun, folder.iterdir())):
         raise InputError(f"{folder}: expected an empty folder, or one of a sweep ({FILE}); name another")
+    refuse_unwritable(folder / FILE if folder.is_dir() else folder)
     (folder / CELLS).mkdir(parents=True, exist_ok=True)
     for path in (folder / CELLS).glob(".*.partial"):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > _STALE_S:
                 path.unlink()
+
+
+def begin(folder: Path, about: dict[str, Any], cells: Iterable[dict[str, Any]]) -> None:
+    """Open a sweep's folder and write its list; where that fails, no folder is left that was not there.
+
+    Parameters
+    ----------
+    folder : Path
+    about : dict
+    cells : iterable of dict
+        See :func:`write_list`.
+
+    Raises
+    ------
+    InputError
+        See :func:`open_folder`.
+    """
+    made = [each for each in (folder / CELLS, folder, *folder.parents) if not each.exists()]
+    try:
+        open_folder(folder)
+        write_list(folder, about, cells)
+    except BaseException:
+        for each in made:
+            with contextlib.suppress(OSError):
+                each.rmdir()
+        raise
 
 
 def _begun(path: Path) -> bool:
@@ -105,6 +132,38 @@ def unfinished(folder: Path, cells: Sequence[Cell]) -> list[Cell]:
     """Those of some cells that are not there, in order."""
     there = finished(folder)
     return [cell for cell in cells if cell.name not in there]
+
+
+def failures(folder: Path, names: Sequence[str]) -> int:
+    """How many of some finished cells have no figures.
+
+    Parameters
+    ----------
+    folder : Path
+    names : sequence of str
+        Cells that are there.
+
+    Raises
+    ------
+    InputError
+        One of them cannot be read.
+    """
+    if not names:
+        return 0
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    from replay.schema import RESULT, arrow_schema
+
+    files = [str(folder / CELLS / f"{name}.parquet") for name in names]
+    rows = ds.dataset(files, schema=arrow_schema(RESULT["sweep"]), format="parquet")
+    try:
+        return int(rows.count_rows(filter=ds.field("failure").is_valid()))
+    except (pa.ArrowException, OSError) as problem:
+        reason = " ".join(str(problem).split())[:200]
+        raise InputError(
+            f"{folder / CELLS}: a finished cell cannot be read ({reason}); remove that file and run again"
+        ) from None
 
 
 def keep(folder: Path, name: str, rows: pa.Table) -> None:

@@ -40,7 +40,7 @@ def refuse_taken(path: Path, marker: str, force: bool) -> None:
         raise InputError(
             f"{path}: expected a folder with {marker} to replace; remove it yourself if it may go"
         )
-    _refuse_above(path)
+    refuse_unwritable(path)
 
 
 def refuse_file(path: Path, force: bool) -> None:
@@ -59,7 +59,7 @@ def refuse_file(path: Path, force: bool) -> None:
         The path is taken, or nothing can be written there.
     """
     _refuse_file(path, force)
-    _refuse_above(path)
+    refuse_unwritable(path)
 
 
 def _refuse_file(path: Path, force: bool) -> None:
@@ -69,8 +69,19 @@ def _refuse_file(path: Path, force: bool) -> None:
         raise InputError(f"{path}: exists already; name another file, or replace it with --force")
 
 
-def _refuse_above(path: Path) -> None:
-    """Refuse a place in which nothing can be made."""
+def refuse_unwritable(path: Path) -> None:
+    """Refuse a place in which nothing can be made.
+
+    Parameters
+    ----------
+    path : Path
+        The file or folder to make.
+
+    Raises
+    ------
+    InputError
+        The nearest folder above that is there cannot be written to, or is a file.
+    """
     above = path.resolve().parent
     while not above.exists():
         above = above.parent
