@@ -164,8 +164,9 @@ def load(m, rows, number, layer, enter, victim):
     else:
         m[key + ar.TRANSIENT] = m[ar.EVENT]
     count(m, layer, fr.MISSES, 1)
-    count(m, layer, fr.POLLUTION, m[key + ar.DISPLACED])
-    m[key + ar.DISPLACED] = 0
+    if m[ar.DISPLACING]:
+        count(m, layer, fr.POLLUTION, m[key + ar.DISPLACED])
+        m[key + ar.DISPLACED] = 0
     count(m, layer, fr.DEMAND_BYTES, bytes_of(m, key))
     log(m, rows, op.OP_DEMAND, number)
     return s
@@ -209,6 +210,7 @@ def room_for_guess(m, p, key, victim):
         s = find_victim(m, p, np.int64(-1), victim)
         if s >= 0:
             m[m[s + ar.KEY] + ar.DISPLACED] = 1
+            m[ar.DISPLACING] = 1
         if s < 0 or fits:
             return s
         give_free(m, p, s)
