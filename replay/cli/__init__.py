@@ -22,7 +22,7 @@ import typer
 from typer.core import TyperGroup
 
 from replay import __version__
-from replay.cli.process import Terminated, memory_limit, signals, starved, streams, within_limits
+from replay.cli.process import Terminated, memory_limit, panicked, signals, starved, streams, within_limits
 from replay.cli.table import shown
 from replay.errors import ReplayError, nearest
 
@@ -229,7 +229,9 @@ def _guarded(action: Callable[[], Any]) -> int:
         return _fail(_os_error(problem), 2)
     except MemoryError:
         return _fail("out of memory; replay fewer policies or capacities at once", 2)
-    except Exception as problem:
+    except BaseException as problem:
+        if not isinstance(problem, Exception) and not panicked(problem):
+            raise
         if hasattr(problem, "format_message"):  # typer's usage errors, whichever click it carries
             return _fail(_usage(problem), 2)
         if starved(problem) and memory_limit() is not None:

@@ -15,6 +15,7 @@ _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal
 _HUNGER = (
     "allocate memory",
     "can't start new thread",
+    "could not spawn threads",
     "failed to map segment",
     "memory allocation",
     "bad_alloc",
@@ -81,6 +82,11 @@ def starved(problem: BaseException) -> bool:
     """Whether an exception comes of too little memory, in whatever words a library says so."""
     text = str(problem).lower()
     return isinstance(problem, MemoryError) or any(each in text for each in _HUNGER)
+
+
+def panicked(problem: BaseException) -> bool:
+    """Whether a library written in Rust gave up: no ``Exception`` of Python's."""
+    return type(problem).__name__ == "PanicException"
 
 
 def within_limits(work: Callable[[], int], told: Callable[[str, int], int]) -> int:
