@@ -21,6 +21,7 @@ from replay.resolve import resolve
 from replay.spec import Part, PolicySpec, parse
 from replay.trace import Trace
 from replay.trace.view import of_sessions
+from replay.units import spans
 
 RANKED = ("route", "unpert0", "unpert1")
 
@@ -79,13 +80,13 @@ class Lesson:
         """The sessions of a part (``train``, ``held_out``), a line a trace."""
         source = self._source(getattr(self.calibration, part))
         return [
-            f"{each['trace']}: sessions {_ranges(each['sessions'])}" for each in source if each["sessions"]
+            f"{each['trace']}: sessions {spans(each['sessions'], ',')}" for each in source if each["sessions"]
         ]
 
     def held_out_of(self, trace: int) -> str:
         """Held-out sessions of a trace as ``--sessions`` takes them; empty where it has none."""
         sessions = self._source(self.calibration.held_out)[trace]["sessions"]
-        return _ranges(sessions)
+        return spans(sessions, ",")
 
     def write(self, q: Path | None, coverage: Path | None, force: bool = False) -> None:
         """Write the files that are asked for.
@@ -216,20 +217,3 @@ def _chosen(traces: Sequence[Trace], numbers: NDArray[np.int64], text: str) -> N
             raise InputError(f"--train: {problem}") from None
         found.append(np.flatnonzero((numbers[:, 0] == i) & np.isin(numbers[:, 1], mine)))
     return np.concatenate(found)
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as ranges.
-
-    Examples
-    --------
-    >>> _ranges([0, 1, 2, 5, 7, 8])
-    '0-2,5,7-8'
-    """
-    parts: list[list[int]] = []
-    for each in numbers:
-        if parts and parts[-1][1] == each - 1:
-            parts[-1][1] = each
-        else:
-            parts.append([each, each])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

@@ -4,6 +4,7 @@ Parsing is exact (decimal fractions, not floats) until the last step.
 """
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 
 from replay.errors import InputError
@@ -210,3 +211,27 @@ def counted(count: int, noun: str) -> str:
     ('1 warning', '0 sessions', '2,000 windows')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def spans(numbers: Sequence[int], between: str = ", ") -> str:
+    """Write ascending numbers as the ranges they form.
+
+    Parameters
+    ----------
+    numbers : sequence of int
+        Ascending.
+    between : str
+        What stands between two ranges.
+
+    Examples
+    --------
+    >>> spans([0, 1, 2, 5, 7, 8]), spans([0, 1, 3], between=",")
+    ('0-2, 5, 7-8', '0-1,3')
+    """
+    parts: list[list[int]] = []
+    for each in numbers:
+        if parts and parts[-1][1] == each - 1:
+            parts[-1][1] = each
+        else:
+            parts.append([each, each])
+    return between.join(str(low) if low == high else f"{low}-{high}" for low, high in parts)

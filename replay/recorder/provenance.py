@@ -9,6 +9,7 @@ from typing import Any
 from replay import __version__
 from replay.recorder.arena import Arena
 from replay.recorder.find import Block
+from replay.units import spans
 
 
 def model_section(model: Any, name: str | None, blocks: Sequence[Block], top_k: int) -> dict[str, Any]:
@@ -134,8 +135,8 @@ def source_section(licence: str | None, notes: Sequence[str], counts: dict[str, 
     }
 
 
-def spans(numbers: Sequence[int]) -> str:
-    """Write numbers shortly.
+def layers_of(numbers: Sequence[int]) -> str:
+    """Name layers shortly.
 
     Parameters
     ----------
@@ -148,14 +149,7 @@ def spans(numbers: Sequence[int]) -> str:
 
     Examples
     --------
-    >>> spans([0, 1, 2, 5]), spans([3])
+    >>> layers_of([0, 1, 2, 5]), layers_of([3])
     ('layers 0-2, 5', 'layer 3')
     """
-    parts: list[list[int]] = []
-    for each in numbers:
-        if parts and each == parts[-1][1] + 1:
-            parts[-1][1] = each
-        else:
-            parts.append([each, each])
-    text = ", ".join(f"{low}" if low == high else f"{low}-{high}" for low, high in parts)
-    return f"layer{'' if len(numbers) == 1 else 's'} {text}"
+    return f"layer{'' if len(numbers) == 1 else 's'} {spans(numbers)}"

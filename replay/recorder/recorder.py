@@ -396,4 +396,4 @@ class Recorder:
                 said.setdefault(note, []).append(layer.index)
         bits = self.options.bits_per_weight
         extra = [] if bits is None else [f"expert sizes are computed at {bits:g} bits a weight"]
-        return [f"{provenance.spans(layers)}: {note}" for note, layers in said.items()] + extra
+        return [f"{provenance.layers_of(layers)}: {note}" for note, layers in said.items()] + extra

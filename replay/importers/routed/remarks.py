@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from replay.importers.routed.survey import Survey
 from replay.importers.routed.window import Figures, Shape
+from replay.units import spans
 
 if TYPE_CHECKING:
     from replay.importers import Request
@@ -92,7 +93,7 @@ def _missing(log: Log, survey: Survey, shape: Shape, figures: Figures) -> list[s
     dense = survey.dense_layers()
     if dense:
         kind = "zero-filled or -1" if log.zero_filled else "empty or -1"
-        notes.append(f"layers {_ranges(dense)} never route ({kind} in every row): taken for dense, left out")
+        notes.append(f"layers {spans(dense)} never route ({kind} in every row): taken for dense, left out")
     nulls = sum(survey.nulls.values())
     if nulls:
         written = ", ".join(map(str, sorted(survey.nulls)))
@@ -153,14 +154,3 @@ def _steps(log: Log, survey: Survey, figures: Figures) -> list[str]:
     if figures.split:
         notes.append(f"prompts were cut into windows of at most 65535 rows, {figures.split} times")
     return notes
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Write numbers as ranges: 0, 3-5."""
-    parts: list[list[int]] = []
-    for each in numbers:
-        if parts and parts[-1][1] == each - 1:
-            parts[-1][1] = each
-        else:
-            parts.append([each, each])
-    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in parts)
