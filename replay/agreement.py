@@ -120,7 +120,7 @@ def drift(tally: Tally, prefill: NDArray[np.bool_]) -> list[float | None]:
         Which of the trace's windows are prefill.
     """
     sums = tally.by_window()
-    if not sums:
+    if not len(sums["window"]):
         return []
     decode = ~prefill[sums["window"]]
     made, kept = (sums[name][decode] for name in ("picks_made", "picks_kept"))

@@ -19,7 +19,7 @@ from replay.curve import DEFAULT_GRID, curves_frame
 from replay.errors import InputError
 from replay.evict.own import files_of
 from replay.fidelity import fidelity_of
-from replay.ledger import layers_frame, reads_frame, windows_frame
+from replay.ledger import layers_frame, reads_frame
 from replay.offline import Played, beaten, holds
 from replay.outcome import gates_frame
 from replay.parting import Parting
@@ -37,6 +37,7 @@ from replay.trace import Trace
 from replay.trace.shuffle import shuffled
 from replay.trust import nothing_counted, warnings_for
 from replay.unread import unread
+from replay.window_table import WindowRows, WindowTable
 
 
 def compare(
@@ -133,7 +134,7 @@ def compare(
     own = [] if control is not None else _recording(trace, found[0].tokens, semantics.warm, clock)
     rows: list[Row] = [*found, *own]
     layers = pl.concat([layers_frame(r.text, r.routes, r.tally) for r in rows])
-    windows = _windows(rows, trace)
+    windows = WindowTable([WindowRows(r.text, r.routes, r.tally, trace.windows, r.tokens) for r in rows])
     curves = None
     if grid:
         curves = pl.concat([curves_frame(c.text, c.routes, c.points, trace.sizes) for c in found])
@@ -194,16 +195,6 @@ def compare(
         info["drafts"], swept = _drafts(trace, [c.policy.spec for c in found])
     moved = sensitivity_frame(found, semantics.warm) if builder.clocks else None
     return Run(layers, windows, curves, every, summary, info, kept, moved, swept, gated)
-
-
-def _windows(rows: Sequence[Row], trace: Trace) -> pl.DataFrame:
-    """The table of windows; sums that it was the last to need are let go, so that a long trace is held once."""
-    frames = []
-    for i, row in enumerate(rows):
-        frames.append(windows_frame(row.text, row.routes, row.tally, trace.windows, row.tokens))
-        if row.routes == "recorded" and all(row.tally is not later.tally for later in rows[i + 1 :]):
-            row.tally.forget_windows()
-    return pl.concat(frames)
 
 
 def _same(found: Sequence[Candidate], routes: Routes, top_k: int) -> list[list[str]]:

@@ -6,7 +6,7 @@ of semantics 7 are checked for every event of every run; one that breaks stops t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from replay.engine.frame import COUNTERS
 from replay.errors import IdentityError
 from replay.fate import EVENT_COLUMNS, NEVER, Account, Reads
 from replay.fate import FATES as FATE_NAMES
+from replay.packed import Packed
+from replay.schema import RESULT
 from replay.totals import add_cells
 
 if TYPE_CHECKING:
@@ -134,7 +136,7 @@ class Tally:
         self.misses_in_all = 0
         self.unknown: set[str] = set()
         self._room = np.empty((0, 0), np.int64)
-        self._parts: list[tuple[NDArray[np.int64], Columns]] = []
+        self._by_window = Packed((*self._values, "peak_speculative", "peak_limbo", "window", "total_ns"))
 
     def add(
         self,
@@ -163,7 +165,7 @@ class Tally:
         skip = min(max(self.warm - first, 0), len(prefill))
         counted = len(prefill) - skip
         more = self._more(len(counts), account, pending)
-        by_window = np.zeros((counted if self.keep_windows else 0, len(self._values)), np.int64)
+        by_window = np.zeros((counted if self.keep_windows else 0, len(self._by_window)), np.int64)
         if not add_cells(
             counts, more, skip, prefill, *_identities(self._values, self.timed, frozenset(self.unknown)), self._sums,
             by_window,
@@ -172,11 +174,10 @@ class Tally:
         prompts = int(np.count_nonzero(prefill[skip:]))
         self.windows += (counted - prompts, prompts)
         if self.keep_windows and counted:
-            part = {"peak_speculative": peaks[skip:, 0], "peak_limbo": peaks[skip:, 1]}
-            if account is not None:
-                part["total_ns"] = account.total_ns[skip:]
-            part["window"] = np.arange(first + skip, first + len(prefill))
-            self._parts.append((by_window, part))
+            by_window[:, -4:-2] = peaks[skip:]
+            by_window[:, -2] = np.arange(first + skip, first + len(prefill))
+            by_window[:, -1] = NEVER if account is None else account.total_ns[skip:]
+            self._by_window.add(by_window)
 
     def _more(self, cells: int, account: Account | None, pending: Columns | None) -> NDArray[np.int64]:
         """Values of a chunk's cells beside the counters, a row each."""
@@ -200,19 +201,9 @@ class Tally:
         }
         check(cells, f"{self.name}: (window - {first + skip}, layer)", self.timed, self.unknown)
 
-    def by_window(self) -> Columns:
+    def by_window(self) -> Packed:
         """Sums of every counted window, with its number, peaks and (with a clock) total time."""
-        if not self._parts:
-            return {}
-        sums = np.concatenate([each for each, _ in self._parts])
-        place = {each: i for i, each in enumerate(self._values)}
-        found = {each: sums[:, place[each]] for each in self.columns}
-        extra = self._parts[0][1]
-        return found | {each: np.concatenate([part[each] for _, part in self._parts]) for each in extra}
-
-    def forget_windows(self) -> None:
-        """Let go of every window's sums; those by layer stay."""
-        self._parts = []
+        return self._by_window
 
     def total(self, column: str, phase: int | None = None) -> int:
         """Sum over layers, of one phase or of both; a Python integer, exact at any size."""
@@ -220,29 +211,27 @@ class Tally:
         return sum(rows.ravel().tolist())
 
 
-def _timed_columns(sums: Columns, timed: bool, rows: int) -> dict[str, Any]:
-    """Columns of time, null where no clock ran."""
-    out: dict[str, Any] = {each: sums[each] if timed else [None] * rows for each in FATES}
-    for each in TIMES:
-        out[each.replace("_ns", "_us")] = sums[each] / 1000.0 if timed else [None] * rows
-    return out
+def told(name: str, sums: Mapping[str, NDArray[np.int64]], tally: Tally) -> NDArray[Any] | None:
+    """A published column of counts or times, from sums; None where no clock ran or a recording does not tell."""
+    source = name.replace("_us", "_ns")
+    if source in tally.unknown or (source in EVENT_COLUMNS and not tally.timed):
+        return None
+    return sums[source] / 1000.0 if source in TIMES else sums[source]
 
 
-def _hide(columns: dict[str, Any], unknown: Collection[str]) -> dict[str, Any]:
-    """Columns with nulls where a recording does not tell them."""
-    hidden = {each.replace("_ns", "_us") for each in unknown}
-    return {name: [None] * len(values) if name in hidden else values for name, values in columns.items()}
-
-
-def _frame(columns: dict[str, Any], texts: Sequence[str]) -> pl.DataFrame:
+def framed(table: str, rows: int, values: Mapping[str, Any]) -> pl.DataFrame:
+    """Some columns of a result table; a text or None is the value of every row."""
     import polars as pl
 
-    def type_of(name: str) -> Any:
-        return pl.String if name in texts else pl.Float64 if name.endswith("_us") else pl.Int64
+    types = {"string": pl.String, "int64": pl.Int64, "float64": pl.Float64}
 
-    return pl.DataFrame(
-        {name: pl.Series(name, values, dtype=type_of(name)) for name, values in columns.items()}
-    )
+    def column(name: str, value: Any) -> pl.Series:
+        kind = types[RESULT[table].column(name).type]
+        if value is None or isinstance(value, str):
+            return pl.Series(name, [value], dtype=kind).new_from_index(0, rows)
+        return pl.Series(name, value, dtype=kind)
+
+    return pl.DataFrame([column(name, value) for name, value in values.items()])
 
 
 def layers_frame(policy: str, routes: str, tally: Tally) -> pl.DataFrame:
@@ -251,49 +240,14 @@ def layers_frame(policy: str, routes: str, tally: Tally) -> pl.DataFrame:
     rows = len(phases) * tally.layers
     sums = {each: tally.by_layer[each][phases].ravel() for each in tally.columns}
     check(sums, f"{tally.name}: (phase and layer)", tally.timed, tally.unknown)
-    columns: dict[str, Any] = {
-        "policy": [policy] * rows,
-        "routes": [routes] * rows,
+    keys = {
+        "policy": policy,
+        "routes": routes,
         "phase": np.repeat([("decode", "prefill")[i] for i in phases], tally.layers).tolist(),
         "layer": np.tile(np.arange(tally.layers), len(phases)),
     }
-    columns.update({each: sums[each] for each in _counters_in_order()})
-    columns.update(_timed_columns(sums, tally.timed, rows))
-    return _frame(_hide(columns, tally.unknown), ("policy", "routes", "phase"))
-
-
-def windows_frame(
-    policy: str, routes: str, tally: Tally, windows: Any, tokens: NDArray[np.int64]
-) -> pl.DataFrame:
-    """Rows of ``windows.parquet`` of one policy; ``windows`` is the trace's, ``tokens`` what each commits."""
-    sums = tally.by_window()
-    number = sums.get("window", np.empty(0, np.int64))
-    rows = len(number)
-    columns: dict[str, Any] = {
-        "policy": [policy] * rows,
-        "routes": [routes] * rows,
-        "window": number,
-        "session": windows.session[number],
-        "phase": np.where(windows.prefill[number], "prefill", "decode").tolist(),
-        "domain": [windows.domain[i] for i in number] if windows.domain is not None else [None] * rows,
-        "rows": windows.rows[number],
-        "tokens": tokens[number],
-    }
-    for each in (*_counters_in_order(), "peak_speculative", "peak_limbo"):
-        columns[each] = sums.get(each, number)
-    columns.update(_timed_columns(sums, tally.timed, rows))
-    for each in ("picks_made", "picks_kept"):
-        columns[each] = [None] * rows if routes == "recorded" else sums.get(each, number)
-    columns["total_us"] = [None] * rows
-    if tally.timed and rows:
-        columns["total_us"] = [None if each == NEVER else each / 1000.0 for each in sums["total_ns"].tolist()]
-    return _frame(_hide(columns, tally.unknown), ("policy", "routes", "phase", "domain"))
-
-
-def _counters_in_order() -> tuple[str, ...]:
-    """Counters in the order of the published tables: pending behind retired."""
-    at, at_bytes = COUNTED.index("dropped"), COUNTED.index("retired_bytes") + 1
-    return (*COUNTED[:at], PENDING[0], *COUNTED[at:at_bytes], PENDING[1])
+    names = [each.name for each in RESULT["layers"].columns if each.name not in keys]
+    return framed("layers", rows, keys | {each: told(each, sums, tally) for each in names})
 
 
 def reads_frame(policy: str, routes: str, parts: Sequence[Reads], warm: int = 0) -> pl.DataFrame:

@@ -24,6 +24,7 @@ from replay.errors import InputError
 from replay.schema import RESULT
 from replay.text import as_text, no_formula
 from replay.trace.staging import staged_folder
+from replay.window_table import WindowTable
 
 if TYPE_CHECKING:
     from replay.trace import Trace
@@ -38,8 +39,10 @@ class Run:
 
     Attributes
     ----------
-    layers, windows : polars.DataFrame
-        See ``schemas/``: one row a (policy, routes, phase, layer), and one a (policy, routes, window).
+    layers : polars.DataFrame
+        See ``schemas/``: one row a (policy, routes, phase, layer).
+    by_window : WindowTable
+        What ``windows`` is made of when it is asked for.
     curves, reads : polars.DataFrame or None
         Hits over capacities; every read. None where they were not asked for.
     routes : polars.DataFrame or None
@@ -57,7 +60,7 @@ class Run:
     """
 
     layers: pl.DataFrame
-    windows: pl.DataFrame
+    by_window: WindowTable
     curves: pl.DataFrame | None
     reads: pl.DataFrame | None
     summary: list[dict[str, Any]]
@@ -66,6 +69,15 @@ class Run:
     sensitivity: pl.DataFrame | None = None
     draft_sweep: pl.DataFrame | None = None
     gates: pl.DataFrame | None = None
+
+    @property
+    def windows(self) -> pl.DataFrame:
+        """The table ``windows``, see ``schemas/``: one row a (policy, routes, window); held once it was asked for."""
+        return self.by_window.whole()
+
+    @windows.setter
+    def windows(self, table: pl.DataFrame) -> None:
+        self.by_window = WindowTable(table)
 
     @property
     def warnings(self) -> list[str]:
@@ -121,8 +133,9 @@ class Run:
     def write(self, folder: Path) -> None:
         """Write the run's files into an open folder."""
         for name in TABLES:
-            frame = getattr(self, name)
-            if frame is not None:
+            if name == "windows":
+                self.by_window.write(folder / f"{name}.parquet")
+            elif (frame := getattr(self, name)) is not None:
                 write_table(frame, folder / f"{name}.parquet")
         (folder / "summary.json").write_text(json.dumps(self.summary, indent=1, allow_nan=False) + "\n")
         with open(folder / "summary.csv", "w", newline="", encoding="utf-8") as file:
@@ -174,7 +187,7 @@ def load(path: str | Path, older: bool = False) -> Run:
         if name not in frames:
             raise InputError(f"{folder}: {name}.parquet is missing; make the run again")
     return Run(
-        frames["layers"], frames["windows"], frames.get("curves"), frames.get("reads"), summary, info,
+        frames["layers"], WindowTable(frames["windows"]), frames.get("curves"), frames.get("reads"), summary, info,
         frames.get("routes"), frames.get("sensitivity"), frames.get("draft_sweep"), frames.get("gates"),
     )  # fmt: skip
 

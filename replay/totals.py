@@ -37,8 +37,8 @@ def add_cells(counts, more, first, prefill, sums, ends, parts, by_layer, by_wind
         Identities: value ``sums[i]`` is the sum of the values ``parts[ends[i - 1]:ends[i]]``.
     by_layer : int64[2, L, C + M]
         Added to, by phase.
-    by_window : int64[W - first, C + M] or int64[0, C + M]
-        Added to; with no rows not written.
+    by_window : int64[W - first, >= C + M] or int64[0, any]
+        The first C + M columns are added to; with no rows not written.
 
     Returns
     -------

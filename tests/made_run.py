@@ -7,6 +7,7 @@ import polars as pl
 
 from replay.run import Run
 from replay.schema import RESULT
+from replay.window_table import WindowTable
 
 POLICIES = ("none+lru", "unpert1+lru", "oracle+lru")
 SIZE = 1_000_000
@@ -164,7 +165,8 @@ def made_run(
     if drafts is not None:
         info["drafts"] = drafts
     frames = {name: pl.concat(parts) for name, parts in tables.items()}
-    return Run(frames["layers"], frames["windows"], frames["curves"] if curves else None, None, summary, info)
+    windows = WindowTable(frames["windows"])
+    return Run(frames["layers"], windows, frames["curves"] if curves else None, None, summary, info)
 
 
 def _curves(

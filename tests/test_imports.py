@@ -26,7 +26,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("predict", "evict", "gate", "calibration", "spec", "resolve", "switches", "retain", "bound", "grid"),
     ),
     ("engine", ("engine", "chunk", "lookahead", "training", "lane", "timing", "timeline", "clock")),
-    ("counts", ("totals", "ledger", "agreement", "outcome", "grouping", "depth")),
+    ("counts", ("totals", "packed", "ledger", "window_table", "agreement", "outcome", "grouping", "depth")),
     (
         "runs",
         (

@@ -13,6 +13,9 @@ POINTS = 400
 
 MOST_DOMAINS = 10
 
+_PARTS = ("wait_us", "limbo_wait_us", "disk_bytes", "demand_bytes", "issued_bytes")
+"""Columns that the waits and the bytes of a window are sums of."""
+
 
 def along(subject: Subject) -> tuple[pl.DataFrame, int]:
     """Decode windows' misses, bytes and waits: means over a few windows, thinned.
@@ -34,7 +37,7 @@ def along(subject: Subject) -> tuple[pl.DataFrame, int]:
 
 
 def _read(subject: Subject) -> pl.DataFrame:
-    table = subject.phase(subject.run.windows)
+    table = subject.phase(subject.windows("window", "domain", "misses", *_PARTS))
     wait = pl.col("wait_us") + pl.col("limbo_wait_us")
     read = pl.coalesce("disk_bytes", pl.col("demand_bytes") + pl.col("issued_bytes"))
     return table.with_columns(read.alias("disk_bytes"), wait.alias("wait_us"))
@@ -42,7 +45,7 @@ def _read(subject: Subject) -> pl.DataFrame:
 
 def marks(subject: Subject) -> pl.DataFrame:
     """Where a session begins or a domain changes."""
-    first = subject.of(subject.run.windows).filter(pl.col("series") == subject.base_name)
+    first = subject.windows("window", "session", "domain").filter(pl.col("series") == subject.base_name)
     changed = (
         pl.col("session").ne_missing(pl.col("session").shift(1))
         | pl.col("domain").ne_missing(pl.col("domain").shift(1))

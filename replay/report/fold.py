@@ -57,10 +57,10 @@ def _without(run: Run, gone: Sequence[Key]) -> Run:
             return None
         return frame.join(table, on=["policy", "routes"], how="anti", maintain_order="left")
 
-    layers, windows = left(run.layers), left(run.windows)
-    assert layers is not None and windows is not None
+    layers = left(run.layers)
+    assert layers is not None
     return replace(
-        run, layers=layers, windows=windows, curves=left(run.curves), routes=left(run.routes),
+        run, layers=layers, by_window=run.by_window.without(gone), curves=left(run.curves), routes=left(run.routes),
         sensitivity=left(run.sensitivity), gates=left(run.gates),
         summary=[row for row in run.summary if (row["policy"], row["routes"]) not in set(gone)],
     )  # fmt: skip

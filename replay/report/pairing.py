@@ -57,11 +57,11 @@ def differences(subject: Subject) -> Differences:
 
 def _sessions(subject: Subject) -> pl.DataFrame | None:
     """Figures per token of every session's decode windows; None for a run whose windows do not tell their tokens."""
-    windows = subject.run.windows
-    if "tokens" not in windows.columns or windows["session"].n_unique() < FEWEST:
+    windows = subject.run.by_window
+    if "tokens" not in windows.columns or windows.select("session")["session"].n_unique() < FEWEST:
         return None
-    table = subject.phase(windows)
     read = ("disk_bytes",) if subject.timed else ("demand_bytes", "issued_bytes")
+    table = subject.phase(subject.windows("session", "tokens", "misses", *read, "wait_us", "limbo_wait_us"))
     sums = {
         "misses_per_token": pl.col("misses"),
         "read_bytes_per_token": pl.sum_horizontal(*read, ignore_nulls=False),
@@ -84,7 +84,7 @@ def _over_tokens(subject: Subject, name: str) -> pl.Expr:
 
 def in_words(subject: Subject, found: Differences) -> str:
     """What the brackets of the policy table are, or why there are none; nothing where nothing is compared."""
-    sessions = subject.phase(subject.run.windows)["session"].n_unique()
+    sessions = subject.phase(subject.windows("session"))["session"].n_unique()
     if not found:
         few = len(subject.rows) > 1 and sessions < FEWEST
         return (

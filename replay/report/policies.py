@@ -192,11 +192,11 @@ def fate_grid(subject: Subject, sums: pl.DataFrame) -> Grid:
 
 def prefill_grid(subject: Subject) -> Grid | None:
     """What the prefill windows cost in all; None where the trace has none."""
-    windows = subject.phase(subject.run.windows, "prefill")
-    if not len(windows):
-        return None
     counts = ("lookups", "hits", "prefetch_hits", "misses", "demand_bytes", "issued_bytes", "disk_bytes")
     times = ("wait_us", "limbo_wait_us")
+    windows = subject.phase(subject.windows(*counts, *times), "prefill")
+    if not len(windows):
+        return None
     sums = windows.group_by("series", maintain_order=True).agg(
         pl.len().alias("windows"), pl.col(*counts, *times).sum()
     )

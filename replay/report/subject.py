@@ -152,6 +152,10 @@ class Subject:
         """A table's rows of one phase, with their series."""
         return self.of(table.filter(pl.col("phase") == phase))
 
+    def windows(self, *columns: str) -> pl.DataFrame:
+        """Some columns of the table ``windows``, with the phase and the series of each row: no more than is needed."""
+        return self.of(self.run.by_window.select(*dict.fromkeys((*KEY, "phase", *columns))))
+
     def of(self, table: pl.DataFrame) -> pl.DataFrame:
         """A table with the series of each row, named as everywhere in the report."""
         name = pl.format("{} ({})", *map(pl.col, KEY)) if self.several_routes else pl.col("policy")
