@@ -44,7 +44,7 @@ SPECULATIVE, LIMBO_SLOTS = 9, 10  # slots in use that way, all parts
 PEAK_SPECULATIVE, PEAK_LIMBO = 11, 12
 OLD, OLD_COUNT, OLD_GENERATION = 13, 14, 15  # limbo generation to be freed next
 NEW, NEW_COUNT, NEW_GENERATION = 16, 17, 18  # limbo generation of the current event
-SLOT_OF = 19  # address of the table: key number -> slot address or -1
+SLOT_OF = 19  # address of the table: key number -> slot address, or ABSENT, or DISPLACED
 KEYS = 20  # address of the first key record
 SPEC_LISTS = 21  # address of the per-layer sentinels of speculative slots
 USES = 22  # address of the table: key number -> events that wanted it
@@ -59,7 +59,6 @@ TRACKED = 31  # 1: USED_AT and HELD are kept, for prompt-hot and for guesses tha
 TOKEN = 32  # experts that one token wants of a part: layers x top_k, or top_k in a layer's arena
 DECODED = 33  # decode windows begun
 GUESS_TAIL = 35  # 1: a claimed guess of a decode window enters at the tail of its part's list
-DISPLACING = 36  # 1: a guess has evicted an expert; DISPLACED of some key may be set
 PAST = 34  # address of what a read-ahead policy remembers of past events
 EVENT_TIMES, WINDOW_TIMES = 40, 41  # look-ahead policies: times of an event, and of a window
 EQUAL_TIMES = 42  # look-ahead policies: times that are one moment, in which nothing comes before another
@@ -106,9 +105,11 @@ NEXT_USE = 5  # look-ahead policies: time of the next use (replay.lookahead)
 GHOST = 6  # the policy's own, as NOTE and MARK
 NOTE, MARK = 7, 8
 TRANSIENT = 9  # event whose miss of it its policy declined to keep
-DISPLACED = 11  # 1: a guess evicted it, and nothing has read it since
 LATER = 10  # look-ahead policies: bit j - 1: wanted j windows after its next use
 KEY_SIZE, KEY_SHIFT = 16, 4
+
+ABSENT, DISPLACED = -1, -2
+"""What ``SLOT_OF`` says of an expert that is not there; ``DISPLACED``: a guess evicted it, nothing read it since."""
 
 DECLINED = -2
 """What a policy's ``victim`` returns where it would rather not keep the expert that is missed."""
@@ -280,7 +281,7 @@ def build(
     m[EQUAL_BYTES] = sizes.flat[0] if (sizes == sizes.flat[0]).all() else -1
     m[BYTES_BOUND], m[SEED] = int(plan.by_bytes), seed
     m[TOKEN] = top_k if plan.by_layer else layers * top_k
-    m[slot_of_at : slot_of_at + keys] = -1
+    m[slot_of_at : slot_of_at + keys] = ABSENT
     for lists in (part_at, spec_at + 2 * np.arange(layers)):
         m[lists + PREV] = lists
         m[lists + NEXT] = lists

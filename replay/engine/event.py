@@ -238,7 +238,7 @@ def play(m, rows, layer, order, lookups, base, sequential, next_use, later, got,
             count(m, layer, fr.HITS, 1)
             outcome = 1
         else:
-            s = load(m, rows, base + e, layer, enter, victim)
+            s = load(m, rows, base + e, s, layer, enter, victim)
             if s == -1:
                 return np.int64(e)
             if sequential and m[ar.BYTES_BOUND]:

@@ -15,10 +15,16 @@ from replay.predict import previous, stmoe
 from replay.router import pick
 
 
-@called
+@inline
 def rank_row(m, layer, low, high, boosted, ids, scores, count, protect, bonus, rank1, experts, work, out):
-    """Picks of one shortlisted row against the residency of this moment."""
+    """Picks of one shortlisted row against the residency of this moment.
+
+    Whether an expert is resident is looked up only where a boost can lift it to the ``count``-th best raw score.
+    """
     if boosted:
+        last, most = low + count - 1, max(bonus, rank1)
+        while high - 1 > last and np.float64(scores[high - 1]) + most < np.float64(scores[last]):
+            high -= 1
         table = m[ar.SLOT_OF] + layer * experts
         for i in range(low, high):
             s = m[table + ids[i]]
@@ -35,7 +41,7 @@ def keep_prediction(cell, place, width, ids, settings, work):
         work.predicted[cell * settings[fr.TOP_K] + i] = ids[place[i]]
 
 
-@called
+@inline
 def merge(m, w, g, events, guesses, settings, rates, work):
     """Merged candidates of a prediction in ``work.merged``: best rank, then raw score, then id. Returns how many."""
     experts, count = settings[fr.EXPERTS], settings[fr.COUNT_K]
@@ -112,7 +118,7 @@ def learn(m, layer, wants, low, high, settings, work):
     previous.remember(m, layer, experts, wants, low, high)
 
 
-@called
+@inline
 def spare(m, layer, count, scope, experts, work):
     """What a guess must not evict: the target layer's experts, or with scope ``layer`` those of its own list."""
     m[ar.NOW] += 1
@@ -126,7 +132,7 @@ def spare(m, layer, count, scope, experts, work):
             m[s + ar.PIN] = m[ar.NOW]
 
 
-@called
+@inline
 def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch, gating, plan, ask):
     """Act on one prediction: rank, merge, skip what is there, issue the rest (what the gates admit of it)."""
     layers, experts = settings[fr.LAYERS], settings[fr.EXPERTS]

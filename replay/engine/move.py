@@ -45,7 +45,7 @@ def find_victim(m, p, key, victim):
         m[ar.HOTNOW] = hot
     if s >= 0:
         old = m[s + ar.KEY]
-        m[m[ar.SLOT_OF] + number_of(m, old)] = -1
+        m[m[ar.SLOT_OF] + number_of(m, old)] = ar.ABSENT
         m[p + ar.COUNT] -= 1
         refund(m, p, old)
     return s
@@ -134,7 +134,7 @@ def reclaim(m, p, rows):
             if m[s + ar.STATE] == ar.SPECULATION and m[s + ar.WANTED] != m[ar.EVENT]:
                 key = m[s + ar.KEY]
                 leave_speculation(m, p, s)
-                m[m[ar.SLOT_OF] + number_of(m, key)] = -1
+                m[m[ar.SLOT_OF] + number_of(m, key)] = ar.ABSENT
                 refund(m, p, key)
                 count_retired(m, rows, s)
                 return s
@@ -142,8 +142,8 @@ def reclaim(m, p, rows):
 
 
 @inline
-def load(m, rows, number, layer, enter, victim):
-    """Load a missing expert and claim it.
+def load(m, rows, number, was, layer, enter, victim):
+    """Load a missing expert, of which ``SLOT_OF`` said ``was``, and claim it.
 
     Returns its slot; ``DECLINED`` where the policy reads it into a transient slot that is gone at the event's
     end; -1 where the arena cannot hold the event.
@@ -163,10 +163,10 @@ def load(m, rows, number, layer, enter, victim):
         publish(m, p, s, enter)
     else:
         m[key + ar.TRANSIENT] = m[ar.EVENT]
+        m[m[ar.SLOT_OF] + number] = ar.ABSENT
     count(m, layer, fr.MISSES, 1)
-    if m[ar.DISPLACING]:
-        count(m, layer, fr.POLLUTION, m[key + ar.DISPLACED])
-        m[key + ar.DISPLACED] = 0
+    if was == ar.DISPLACED:
+        count(m, layer, fr.POLLUTION, 1)
     count(m, layer, fr.DEMAND_BYTES, bytes_of(m, key))
     log(m, rows, op.OP_DEMAND, number)
     return s
@@ -209,8 +209,7 @@ def room_for_guess(m, p, key, victim):
                 return s
         s = find_victim(m, p, np.int64(-1), victim)
         if s >= 0:
-            m[m[s + ar.KEY] + ar.DISPLACED] = 1
-            m[ar.DISPLACING] = 1
+            m[m[ar.SLOT_OF] + number_of(m, m[s + ar.KEY])] = ar.DISPLACED
         if s < 0 or fits:
             return s
         give_free(m, p, s)
@@ -243,7 +242,6 @@ def issue(m, rows, number, layer, victim):
         count(m, layer, fr.DROPPED, 1)
         return False
     place(m, p, s, key, layer, ar.SPECULATION)
-    m[key + ar.DISPLACED] = 0
     m[s + ar.WANTED] = -1
     link_tail(m, m[ar.SPEC_LISTS] + 2 * layer, s)
     m[p + ar.PART_SPECULATIVE] += 1
@@ -271,7 +269,7 @@ def retire_list(m, rows, lists, split):
         after = m[s + ar.NEXT]
         key, p = m[s + ar.KEY], m[s + ar.OF_PART]
         leave_speculation(m, p, s)
-        m[m[ar.SLOT_OF] + number_of(m, key)] = -1
+        m[m[ar.SLOT_OF] + number_of(m, key)] = ar.ABSENT
         count_retired(m, rows, s)
         if split:
             m[s + ar.STATE] = ar.LIMBO
