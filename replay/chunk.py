@@ -17,6 +17,9 @@ from replay.engine.frame import Events, Guesses, Scores
 from replay.jit import inline, kernel
 from replay.router import shortlist_dense, shortlist_halves, shortlist_sparse
 
+IN_PLAY = 2
+"""Chunks that are played at once: a lane that is done with one goes on to the next before the others are."""
+
 Numbers = NDArray[np.int64]
 
 if TYPE_CHECKING:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future as Doing
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay.agreement import GivenUp
-from replay.chunk import Demand, Prepared, prepare
+from replay.chunk import IN_PLAY, Demand, Prepared, prepare
 from replay.clock import Clock
 from replay.engine.frame import Guesses
 from replay.errors import InputError
@@ -60,8 +62,12 @@ class Entry:
     others: list[Under] = field(default_factory=list)
     outcomes: Outcomes | None = None
 
-    def step(self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None) -> None:
-        """Play a chunk, clock it, add it up."""
+    def step(
+        self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None, before: Doing[None] | None = None
+    ) -> None:
+        """Play a chunk, clock it, add it up; once the chunk ``before`` is done."""
+        if before is not None:
+            before.result()
         out = self.lane.step(prepared, timing)
         if out is None:
             return
@@ -252,12 +258,27 @@ def play(
     asked = {(d.picks, d.reach): 0 for d in (each.lane.demand() for each in entries) if d.guesses and d.picks}
     coverage = Coverage(np.zeros(windows, bool), np.zeros(windows, bool), asked)
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        begun: deque[tuple[Prepared, list[Doing[None]]]] = deque()
+        last: list[Doing[None] | None] = [None] * len(entries)
+
+        def finish(most: int) -> None:
+            while len(begun) > most:
+                prepared, steps = begun.popleft()
+                for step in steps:
+                    step.result()
+                if progress is not None:
+                    progress(prepared.first_window + len(prepared.prefill))
+
         for prepared, timing in prepared_chunks(trace, demand, timed):
             for each in {id(e.lane.rows_used): e for e in entries}.values():
                 each.lane.view(prepared)
-            for done in [pool.submit(each.step, prepared, timing) for each in entries]:
-                done.result()
+            steps = [
+                pool.submit(each.step, prepared, timing, before)
+                for each, before in zip(entries, last, strict=True)
+            ]
+            begun.append((prepared, steps))
+            last = list(steps)
             coverage.add(prepared, trace.meta.experts)
-            if progress is not None:
-                progress(prepared.first_window + len(prepared.prefill))
+            finish(IN_PLAY - 1)
+        finish(0)
     return coverage

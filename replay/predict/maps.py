@@ -16,6 +16,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from replay.chunk import IN_PLAY
 from replay.jit import inline, kernel
 
 BLOCK = 16
@@ -235,7 +236,7 @@ def match(rows, first_row, number, maps, masses, size, distance, least):
 
 
 class Maps:
-    """The store, and the guesses of the chunk that it saw last.
+    """The store, and the guesses of the chunks that it saw last.
 
     Parameters
     ----------
@@ -251,13 +252,13 @@ class Maps:
         self.size, self.distance = size, distance
         self.number = 0
         self._maps, self._masses = np.zeros((layers, experts, 0)), np.zeros((layers, 0))
-        self._lock, self._seen = Lock(), -1
-        self._lists: Lists | None = None
+        self._lock = Lock()
+        self._lists: dict[int, Lists] = {}
 
     def lists(
         self, first: int, scores: NDArray[np.floating], start: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> Lists:
-        """Guesses of a chunk; every chunk once, in order; asked again for the last one it only repeats itself.
+        """Guesses of a chunk; every chunk once, in order; asked again for one of the last ones it repeats itself.
 
         Parameters
         ----------
@@ -271,9 +272,11 @@ class Maps:
             Rows of each window that count.
         """
         with self._lock:
-            if self._lists is None or self._seen != first:
-                self._seen, self._lists = first, self._step(scores, start, rows)
-            return self._lists
+            if first not in self._lists:
+                self._lists[first] = self._step(scores, start, rows)
+            for old in sorted(self._lists)[:-IN_PLAY]:
+                del self._lists[old]
+            return self._lists[first]
 
     def _step(self, scores: NDArray[np.floating], start: NDArray[np.int64], rows: NDArray[np.int64]) -> Lists:
         layers, ahead = self.layers, max(self.layers - self.distance, 0)
