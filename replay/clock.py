@@ -66,11 +66,13 @@ class Clock:
         self._memory = self._new_memory(params, split)
 
     def _new_memory(self, params: ClockParams, split: bool) -> NDArray[np.int64]:
-        active = disk.HEAP + disk.RUNNING_SIZE * params.workers
+        ring = disk.ring_words(params.workers)
+        active = disk.RING + ring
         m = np.zeros(active + self.sizes.size, np.int64)
         m[active:] = -1
         m[[disk.HEAD, disk.HEAD + 1, disk.TAIL, disk.TAIL + 1, disk.FREE]] = -1
-        m[disk.WORKERS] = params.workers
+        m[disk.WORKERS], m[disk.WRAP] = params.workers, ring - 1
+        m[disk.KNOWN : disk.RING] = -1
         m[disk.AHEAD_LIMIT] = params.workers - params.reserved
         m[disk.PIECES] = params.pieces
         m[disk.LATENCY] = params.latency_ns

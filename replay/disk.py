@@ -1,12 +1,15 @@
 """The disk, compiled: workers, an urgent and a read-ahead queue, the link that moves pieces (semantics 6).
 
 A clock's whole state is one flat int64 array ``m``, as :mod:`replay.arena` has its own (measured: twice as
-fast as a tuple of arrays). Its parts, in order: a header, the heap of running pieces, a table from key to
-the read-ahead read in flight, the read records, and what the current event named. A read's address in it is
-its handle; field ``F`` of read ``x`` is ``m[x + F]``.
+fast as a tuple of arrays). Its parts, in order: a header, known durations, the ring of running pieces, a table
+from key to the read-ahead read in flight, the read records, and what the current event named. A read's address in
+it is its handle; field ``F`` of read ``x`` is ``m[x + F]``.
 
 A read's pieces stand in a row in their queue, so the queues hold reads, not pieces: two doubly linked lists,
-from which a retired read leaves in O(1). A piece's completion is known when it starts.
+from which a retired read leaves in O(1). A piece's completion is known when it starts: running pieces stand in a ring
+by completion, which a piece enters from behind, where it mostly belongs (the link serves one after the other).
+Divisions were a third of a piece's time: the bounds of a read's pieces are carried along, and what a piece of some size
+takes is looked up (:data:`KNOWN`).
 
 Pieces start at the end of every instant at which something happened; only an event that asks makes them
 wait until it has cancelled, promoted and queued (:mod:`replay.timeline`).
@@ -20,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay.fate import NEVER
-from replay.jit import called
+from replay.jit import called, inline
 
 Memory = NDArray[np.int64]
 
@@ -36,17 +39,23 @@ WORKERS, AHEAD_LIMIT, PIECES, LATENCY, SPLIT, LAYERS, EXPERTS = range(14, 21)
 ACTIVE, READS, CLAIMS, DEMANDS = range(21, 25)  # addresses of the parts behind the heap
 AT, WRITTEN = 25, 26  # of one call: log row that the kernel stands at; records given out
 CLAIMED, DEMANDED, ASKED = 27, 28, 29  # of one event: claims and demands named so far; when it asked
-HEAP = 32
+FIRST, WRAP = 30, 31  # of the ring: where the piece stands that is done first, counted from RING; words, less one
+KNOWN, KNOWN_BITS = 32, 5  # what pieces of some sizes take, SIZES of them at most, each at its hash's place
+SIZES = 1 << KNOWN_BITS
+RING = KNOWN + 4 * SIZES
 
 AHEAD, URGENT = 0, 1
 
-# -- running piece: a binary heap at HEAP by completion, at most WORKERS of them
+# -- known duration
+OF_SIZE, ON_LINK, ON_STREAM = range(3)  # bytes, and nanoseconds that they take on the link and in one stream
+
+# -- running piece: in a ring at RING by completion, at most WORKERS of them
 DONE, READ, SIZE, FROM_AHEAD = range(4)
 RUNNING_SIZE = 4
 
 # -- read
 BYTES = 0
-PIECE, OFFSET, WAITING = 1, 2, 3  # next piece, where it begins, pieces that wait in the queue
+CARRY, OFFSET, WAITING = 1, 2, 3  # of the next piece: its share of REST so far, its begin; pieces that wait in the queue
 RUNNING, LAST_DONE, DONE_BYTES = 4, 5, 6
 BEFORE, AFTER, QUEUE = 7, 8, 9  # neighbours in the queue, -1: none; which queue
 CELL = 10  # event that it is counted at
@@ -54,24 +63,41 @@ PHASE = 11  # what it is now
 ISSUED, STARTED = 12, 13  # when it was queued, and its first piece started
 RECORD = 14  # row of its record, where reads are kept
 KEY = 15
-READ_SIZE = 16
+SHARE, REST = 16, 17  # bytes of a piece, and those left over
+READ_SIZE = 18
 
 RETIRED, IN_FLIGHT, NAMED = 0, 1, 2  # phases; NAMED: claimed or demanded by the current event
 
 
-@called
-def _push(m: Memory, done: int, read: int, size: int, ahead: int) -> None:
-    """Add a running piece to the heap."""
-    place = HEAP + RUNNING_SIZE * m[COUNT]
-    m[COUNT] += 1
-    m[COUNT_AHEAD] += ahead
-    while place > HEAP:
-        parent = HEAP + ((place - HEAP - RUNNING_SIZE) >> 3) * RUNNING_SIZE
-        if m[parent + DONE] <= done:
+def ring_words(workers: int) -> int:
+    """Words of a ring for so many running pieces: a power of two."""
+    return RUNNING_SIZE << (workers - 1).bit_length()
+
+
+@inline
+def _running(m: Memory, i: int) -> int:
+    """Address of a running piece, by its place in the order of completion."""
+    return RING + ((m[FIRST] + RUNNING_SIZE * i) & m[WRAP])
+
+
+@inline
+def first_done(m: Memory) -> int:
+    """When the first running piece is done, of which there is one."""
+    return m[RING + m[FIRST] + DONE]
+
+
+@inline
+def _enter(m: Memory, i: int, done: int, read: int, size: int, ahead: int) -> None:
+    """Put a running piece into the ring, behind those of the ``i`` there that are done no later."""
+    place = _running(m, i)
+    while i > 0:
+        before = _running(m, i - 1)
+        if m[before + DONE] <= done:
             break
         for field in range(RUNNING_SIZE):
-            m[place + field] = m[parent + field]
-        place = parent
+            m[place + field] = m[before + field]
+        place = before
+        i -= 1
     m[place + DONE] = done
     m[place + READ] = read
     m[place + SIZE] = size
@@ -81,30 +107,15 @@ def _push(m: Memory, done: int, read: int, size: int, ahead: int) -> None:
 @called
 def _pop(m: Memory) -> None:
     """Complete the running piece that is done first: its worker is free, its read has its bytes."""
-    read = m[HEAP + READ]
+    first = RING + m[FIRST]
+    read = m[first + READ]
     m[read + RUNNING] -= 1
-    m[read + DONE_BYTES] += m[HEAP + SIZE]
+    m[read + DONE_BYTES] += m[first + SIZE]
     if m[read + RUNNING] == 0 and m[read + PHASE] == RETIRED:
         release(m, read)
-    m[COUNT_AHEAD] -= m[HEAP + FROM_AHEAD]
+    m[COUNT_AHEAD] -= m[first + FROM_AHEAD]
     m[COUNT] -= 1
-    last = HEAP + RUNNING_SIZE * m[COUNT]
-    done = m[last + DONE]
-    place = HEAP
-    while True:
-        child = 2 * place - HEAP + RUNNING_SIZE
-        if child >= last:
-            break
-        other = child + RUNNING_SIZE
-        if other < last and m[other + DONE] < m[child + DONE]:
-            child = other
-        if m[child + DONE] >= done:
-            break
-        for field in range(RUNNING_SIZE):
-            m[place + field] = m[child + field]
-        place = child
-    for field in range(RUNNING_SIZE):
-        m[place + field] = m[last + field]
+    m[FIRST] = (m[FIRST] + RUNNING_SIZE) & m[WRAP]
 
 
 @called
@@ -142,6 +153,17 @@ def unlink(m: Memory, read: int) -> None:
         m[after + BEFORE] = before
 
 
+@inline
+def _duration(m: Memory, size: int, stream: float, device: float) -> int:
+    """Address of what a piece of some size takes on the link, and in one stream."""
+    known = KNOWN + 4 * (((size * 0x9E3779B1) >> (32 - KNOWN_BITS)) & (SIZES - 1))
+    if m[known + OF_SIZE] != size:
+        m[known + OF_SIZE] = size
+        m[known + ON_LINK] = math.ceil(size / device)
+        m[known + ON_STREAM] = math.ceil(size / stream)
+    return known
+
+
 @called
 def start_pieces(m: Memory, stream: float, device: float) -> None:
     """Start queued pieces now, as far as workers are free: urgent first, read-ahead within its limit."""
@@ -152,35 +174,39 @@ def start_pieces(m: Memory, stream: float, device: float) -> None:
             read, ahead = m[HEAD + AHEAD], 1
             if read < 0 or m[COUNT_AHEAD] >= m[AHEAD_LIMIT]:
                 return
-        begin, piece = m[read + OFFSET], m[read + PIECE]
-        end = begin
-        while end == begin:  # an empty piece is skipped
-            piece += 1
-            end = m[read + BYTES] * piece // m[PIECES]
+        begin, carry, size = m[read + OFFSET], m[read + CARRY], np.int64(0)
+        while size == 0:  # an empty piece is skipped
+            size = m[read + SHARE]
+            carry += m[read + REST]
+            if carry >= m[PIECES]:
+                carry -= m[PIECES]
+                size += 1
         if begin == 0:
             m[read + STARTED] = now
-        m[read + PIECE] = piece
-        m[read + OFFSET] = end
+        m[read + CARRY] = carry
+        m[read + OFFSET] = begin + size
         m[read + WAITING] -= 1
         if m[read + WAITING] == 0:
             unlink(m, read)
-        size = end - begin
+        known = _duration(m, size, stream, device)
         ready = now + m[LATENCY]
-        link = max(m[LINK_FREE], ready) + math.ceil(size / device)
+        link = max(m[LINK_FREE], ready) + m[known + ON_LINK]
         m[LINK_FREE] = link
-        done = max(link, ready + math.ceil(size / stream))
+        done = max(link, ready + m[known + ON_STREAM])
         m[read + RUNNING] += 1
         m[read + LAST_DONE] = max(m[read + LAST_DONE], done)
-        _push(m, done, read, size, ahead)
+        _enter(m, m[COUNT], done, read, size, ahead)
+        m[COUNT] += 1
+        m[COUNT_AHEAD] += ahead
 
 
 @called
 def advance(m: Memory, stream: float, device: float, time: int) -> None:
     """Run every completion up to and including a time; pieces start after each instant before it."""
-    while m[COUNT] > 0 and m[HEAP + DONE] <= time:
-        now = m[HEAP + DONE]
+    while m[COUNT] > 0 and first_done(m) <= time:
+        now = first_done(m)
         m[NOW] = now
-        while m[COUNT] > 0 and m[HEAP + DONE] == now:
+        while m[COUNT] > 0 and first_done(m) == now:
             _pop(m)
         if now < time:
             start_pieces(m, stream, device)
@@ -200,7 +226,9 @@ def take(m: Memory, key: int, size: int, cell: int) -> int:
     read = m[FREE]
     m[FREE] = m[read + AFTER]
     m[read + BYTES] = size
-    m[read + PIECE] = 0
+    m[read + SHARE] = size // m[PIECES]
+    m[read + REST] = size - m[read + SHARE] * m[PIECES]
+    m[read + CARRY] = 0
     m[read + OFFSET] = 0
     m[read + WAITING] = min(size, m[PIECES])  # fewer bytes than pieces: the others are empty
     m[read + RUNNING] = 0

@@ -30,11 +30,9 @@ from replay.disk import (
     CLAIMS,
     DEMANDED,
     DEMANDS,
-    DONE,
     DONE_BYTES,
     EXPERTS,
     HEAD,
-    HEAP,
     IN_FLIGHT,
     ISSUED,
     KEY,
@@ -61,6 +59,7 @@ from replay.disk import (
     Memory,
     advance,
     append,
+    first_done,
     release,
     settle,
     start_pieces,
@@ -184,7 +183,7 @@ def _ask(m: Memory, stream: float, device: float, sizes: Memory, out: Grid, reco
         out[C_DISK_BYTES, cell] += size
     start_pieces(m, stream, device)
     while m[HEAD + URGENT] >= 0:
-        settle(m, stream, device, m[HEAP + DONE])
+        settle(m, stream, device, first_done(m))
     until = m[ASKED]
     for i in range(first_claim, end_claim):
         until = max(until, m[m[i] + LAST_DONE])
