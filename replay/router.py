@@ -57,22 +57,21 @@ def pick(scores, ids, low, high, resident, taken, count, protect, bonus, rank1, 
         return count
     for i in range(n):
         taken[i] = 0
-    first = np.int64(0)
+    first, held = np.int64(0), np.int64(0)  # the best left, and the best resident left
     for rank in range(count):
         extra = (late if rank > 0 else 0.0) if rank < protect else boost
         while taken[first]:
             first += 1
         best = first
         if extra > 0.0:
-            best_score = np.float64(scores[low + first]) + (extra if resident[first] else 0.0)
-            for i in range(first + 1, n):
-                reach = np.float64(scores[low + i]) + extra
-                if reach < best_score:
+            while held < n and (taken[held] or not resident[held]):
+                held += 1
+            best_score = np.float64(scores[low + first]) + (extra if held == first else 0.0)
+            for i in range(max(held, first + 1), n):
+                score = np.float64(scores[low + i]) + extra
+                if score < best_score:
                     break
-                if taken[i]:
-                    continue
-                score = reach if resident[i] else np.float64(scores[low + i])
-                if score > best_score or (score == best_score and ids[low + i] < ids[low + best]):
+                if resident[i] and not taken[i] and (score > best_score or ids[low + i] < ids[low + best]):
                     best, best_score = np.int64(i), score
         taken[best] = 1
         out[rank] = low + best
