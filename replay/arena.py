@@ -59,9 +59,11 @@ TRACKED = 31  # 1: USED_AT and HELD are kept, for prompt-hot and for guesses tha
 TOKEN = 32  # experts that one token wants of a part: layers x top_k, or top_k in a layer's arena
 DECODED = 33  # decode windows begun
 GUESS_TAIL = 35  # 1: a claimed guess of a decode window enters at the tail of its part's list
+INSIDE = 36  # which steps of the policy the event loop takes itself, without a call (replay.evict.plain)
 PAST = 34  # address of what a read-ahead policy remembers of past events
 EVENT_TIMES, WINDOW_TIMES = 40, 41  # look-ahead policies: times of an event, and of a window
 EQUAL_TIMES = 42  # look-ahead policies: times that are one moment, in which nothing comes before another
+NO_SLOT = 48  # where a slot's words may be written that is none
 HEADER = 64
 TALLY_WORDS = 16
 

@@ -39,7 +39,10 @@ WORKERS, AHEAD_LIMIT, PIECES, LATENCY, SPLIT, LAYERS, EXPERTS = range(14, 21)
 ACTIVE, READS, CLAIMS, DEMANDS = range(21, 25)  # addresses of the parts behind the heap
 AT, WRITTEN = 25, 26  # of one call: log row that the kernel stands at; records given out
 CLAIMED, DEMANDED, ASKED = 27, 28, 29  # of one event: claims and demands named so far; when it asked
-FIRST, WRAP = 30, 31  # of the ring: where the piece stands that is done first, counted from RING; words, less one
+FIRST, WRAP = (
+    30,
+    31,
+)  # of the ring: where the piece stands that is done first, counted from RING; words, less one
 KNOWN, KNOWN_BITS = 32, 5  # what pieces of some sizes take, SIZES of them at most, each at its hash's place
 SIZES = 1 << KNOWN_BITS
 RING = KNOWN + 4 * SIZES
@@ -55,7 +58,11 @@ RUNNING_SIZE = 4
 
 # -- read
 BYTES = 0
-CARRY, OFFSET, WAITING = 1, 2, 3  # of the next piece: its share of REST so far, its begin; pieces that wait in the queue
+CARRY, OFFSET, WAITING = (
+    1,
+    2,
+    3,
+)  # of the next piece: its share of REST so far, its begin; pieces that wait in the queue
 RUNNING, LAST_DONE, DONE_BYTES = 4, 5, 6
 BEFORE, AFTER, QUEUE = 7, 8, 9  # neighbours in the queue, -1: none; which queue
 CELL = 10  # event that it is counted at
@@ -174,7 +181,7 @@ def start_pieces(m: Memory, stream: float, device: float) -> None:
             read, ahead = m[HEAD + AHEAD], 1
             if read < 0 or m[COUNT_AHEAD] >= m[AHEAD_LIMIT]:
                 return
-        begin, carry, size = m[read + OFFSET], m[read + CARRY], np.int64(0)
+        begin, carry, size = m[read + OFFSET], m[read + CARRY], 0
         while size == 0:  # an empty piece is skipped
             size = m[read + SHARE]
             carry += m[read + REST]

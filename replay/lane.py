@@ -18,6 +18,7 @@ from replay.arena import (
     EQUAL_TIMES,
     EVENT_TIMES,
     GUESS_TAIL,
+    INSIDE,
     KEY_SIZE,
     KEYS,
     LATER,
@@ -31,6 +32,7 @@ from replay.arena import (
 from replay.chunk import Demand, Prepared, listed, no_guesses
 from replay.engine.loop import run_chunk
 from replay.evict import load as load_eviction
+from replay.evict.plain import taken_inside
 from replay.lookahead import Future
 from replay.nominal import Plan as NominalPlan
 from replay.nominal import lay_plan
@@ -237,6 +239,7 @@ class Lane:
         self.memory[TRACKED] = spares or semantics.prompt_hot is not None
         self.memory[GUESS_TAIL] = policy.acting.get("guess") == "tail"
         self.steps.setup(self.memory, options)
+        self.memory[INSIDE] = taken_inside(self.steps.enter, self.steps.claim, self.steps.victim)
         self.settings = _settings(shape, policy, semantics, routes)
         self.looks_ahead = declaration(evict.name).looks_ahead
         self.settings[fr.LOOK_AHEAD] = self.looks_ahead != ""

@@ -8,7 +8,7 @@ import replay.arena as ar
 import replay.engine.frame as fr
 from replay.arena import part_of
 from replay.engine.guess import learn, rank_row
-from replay.engine.move import count, first_use, hit, load, note_use, retire_layer, trim
+from replay.engine.move import claim_resident, count, first_use, hit, load, note_use, retire_layer, trim
 from replay.jit import called, inline
 
 
@@ -190,17 +190,16 @@ def claim_present(m, rows, layer, wants, low, high, base, slots, order, enter, c
     for i in range(low, high):
         s = m[table + wants[i]]
         slots[present], order[absent] = s, wants[i]
+        m[max(s, ar.NO_SLOT) + ar.PIN] = now
         missing = np.int64(s < 0)
         absent += missing
         present += 1 - missing
-    for i in range(present):
-        m[slots[i] + ar.PIN] = now
     claimed = np.int64(0)
     for i in range(present):
         s = slots[i]
         if m[s + ar.STATE] == ar.RESIDENT:
             note_use(m, s)
-            claim(m, m[s + ar.OF_PART], s)
+            claim_resident(m, s, claim)
         else:
             m[s + ar.WANTED] = m[ar.EVENT]
             first_use(m, rows, s, layer, enter)

@@ -7,7 +7,9 @@ import numpy as np
 import replay.arena as ar
 import replay.engine.frame as fr
 import replay.log as op
-from replay.arena import bytes_of, give_free, link_tail, number_of, part_of, take_free, unlink
+from replay.arena import bytes_of, give_free, link_head, link_tail, number_of, part_of, take_free, unlink
+from replay.evict import plain
+from replay.evict.plain import move_to_head, tail_victim
 from replay.jit import called, inline
 
 
@@ -37,7 +39,7 @@ def refund(m, p, key):
 @inline
 def find_victim(m, p, key, victim):
     """Evict a victim of a part; hot experts only when nothing else is (semantics 4). -1: none; or ``DECLINED``."""
-    s = victim(m, p, key)
+    s = tail_victim(m, p) if m[ar.INSIDE] & plain.VICTIM else victim(m, p, key)
     hot = m[ar.HOTNOW]
     if s == -1 and hot >= 0 and hot < ar.BEATEN:
         m[ar.HOTNOW] = -1
@@ -89,7 +91,20 @@ def publish(m, p, s, enter):
     m[s + ar.STATE] = ar.RESIDENT
     m[p + ar.COUNT] += 1
     note_use(m, s)
-    enter(m, p, s)
+    if m[ar.INSIDE] & plain.ENTER:
+        link_head(m, p, s)
+    else:
+        enter(m, p, s)
+
+
+@inline
+def claim_resident(m, s, claim):
+    """Tell the policy of a hit."""
+    inside = m[ar.INSIDE]
+    if inside & plain.MOVE:
+        move_to_head(m, m[s + ar.OF_PART], s)
+    elif not inside & plain.STAY:
+        claim(m, m[s + ar.OF_PART], s)
 
 
 @called
@@ -191,7 +206,7 @@ def hit(m, rows, s, layer, enter, claim):
     """Claim a present expert: an arena hit, or the first use of a read-ahead. Returns the outcome."""
     if m[s + ar.STATE] == ar.RESIDENT:
         note_use(m, s)
-        claim(m, m[s + ar.OF_PART], s)
+        claim_resident(m, s, claim)
         count(m, layer, fr.HITS, 1)
         return 1
     first_use(m, rows, s, layer, enter)

@@ -10,6 +10,8 @@ A policy's file holds its declaration ``POLICY`` and four steps of signature ``S
   address of the expert to be loaded, -1 for a guess or a trim. It is asked only when no slot is free.
 - ``touch(m, p, s)``: a guess found ``s`` resident; returns 1 where that made it more recent.
 
+Steps that many policies share are in :mod:`replay.evict.plain` (``enter = at_head``).
+
 Where it needs them a policy's file also holds
 
 - ``setup(m, options)``: write the options into the parts;
