@@ -29,7 +29,7 @@ from replay.arena import (
     Plan,
     build,
 )
-from replay.chunk import Demand, Prepared, listed, no_guesses
+from replay.chunk import IN_PLAY, Demand, Prepared, listed, no_guesses
 from replay.engine.loop import run_chunk
 from replay.evict import load as load_eviction
 from replay.evict.plain import taken_inside
@@ -166,7 +166,7 @@ def _maps(shape: Shape, policy: Resolved) -> Maps | None:
     from replay.predict.maps import Maps  # compiled only where it is needed
 
     values = policy.values["finemoe"]
-    return Maps(shape.layers, shape.experts, shape.top_k, values["store"], values["d"])
+    return Maps(shape.layers, shape.experts, shape.top_k, values["store"], values["d"], IN_PLAY)
 
 
 class Lane:

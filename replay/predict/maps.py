@@ -16,7 +16,6 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from replay.chunk import IN_PLAY
 from replay.jit import inline, kernel
 
 BLOCK = 16
@@ -245,11 +244,15 @@ class Maps:
         Windows that are kept.
     distance : int
         Layers between a guess and its target.
+    kept : int
+        Chunks whose guesses are kept: so many at once may be played by the lanes that share the store.
     """
 
-    def __init__(self, layers: int, experts: int, top_k: int, size: int, distance: int) -> None:
+    def __init__(
+        self, layers: int, experts: int, top_k: int, size: int, distance: int, kept: int = 1
+    ) -> None:
         self.layers, self.experts, self.least = layers, experts, top_k
-        self.size, self.distance = size, distance
+        self.size, self.distance, self.kept = size, distance, kept
         self.number = 0
         self._maps, self._masses = np.zeros((layers, experts, 0)), np.zeros((layers, 0))
         self._lock = Lock()
@@ -274,7 +277,7 @@ class Maps:
         with self._lock:
             if first not in self._lists:
                 self._lists[first] = self._step(scores, start, rows)
-            for old in sorted(self._lists)[:-IN_PLAY]:
+            for old in sorted(self._lists)[: -self.kept]:
                 del self._lists[old]
             return self._lists[first]
 
