@@ -125,12 +125,12 @@ class Clock:
         pre, post = event_times(self.params, timing, w0, w1, self.layers)
         count, *room = timeline.measure_log(log, self.params.workers)
         self._make_room(*room)
-        columns = np.zeros((len(EVENT_COLUMNS), (w1 - w0) * self.layers), np.int64)
+        cells = np.zeros(((w1 - w0) * self.layers, len(EVENT_COLUMNS)), np.int64)
         total = np.zeros(w1 - w0, np.int64)
         records = np.zeros((count if reads else 0, timeline.RECORD_FIELDS), np.int64)
         fault = timeline.run_log(
             self._memory, float(self.params.stream_gbps), float(self.params.device_gbps),
-            log, w0, pre, post, self.sizes, columns, total, records,
+            log, w0, pre, post, self.sizes, cells, total, records,
         )  # fmt: skip
         if fault == timeline.TOO_LATE:
             raise InputError(f"windows {w0} to {w1 - 1}: the clock ran past 146 years; give it a faster disk")
@@ -142,7 +142,7 @@ class Clock:
                 "report it as a defect of this program"
             )
         kept = self._reads(records, w0) if reads else None
-        return Account(w0, dict(zip(EVENT_COLUMNS, columns, strict=True)), total, kept)
+        return Account(w0, cells, total, kept)
 
     def _make_room(self, reads: int, claims: int, demands: int) -> None:
         """Grow the memory to what the next log needs; what is in flight stays where it is."""

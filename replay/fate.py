@@ -31,7 +31,7 @@ EVENT_COLUMNS = (
     *("partial_read_bytes", "partial_unread_bytes", "pending_read_bytes", "disk_bytes"),
     *("wait_ns", "limbo_wait_ns"),
 )
-"""What an account says of each event, in the order of the rows that the clock's kernel writes."""
+"""What an account says of each event, in order."""
 
 NEVER = -1
 """Stands for a time that never came, in nanoseconds."""
@@ -76,9 +76,9 @@ class Account:
     ----------
     w0 : int
         First window.
-    columns : dict of str to ndarray of int64, shape (windows * layers,)
-        ``EVENT_COLUMNS``; event (w, l) stands at ``(w - w0) * layers + l``. Reads are counted at their target
-        layer in the window of their issue, waits at the layer that waits.
+    cells : ndarray of int64, shape (windows * layers, len(EVENT_COLUMNS))
+        Event (w, l) stands at ``(w - w0) * layers + l``. Reads are counted at their target layer in the window of
+        their issue, waits at the layer that waits.
     total_ns : ndarray of int64, shape (windows,)
         From the window's start to the end of its last event's wait; ``NEVER`` where a recording does not say.
     reads : Reads or None
@@ -93,9 +93,14 @@ class Account:
     """
 
     w0: int
-    columns: dict[str, NDArray[np.int64]]
+    cells: NDArray[np.int64]
     total_ns: NDArray[np.int64]
     reads: Reads | None = None
     counts: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
     differing: int = 0
+
+    @property
+    def columns(self) -> dict[str, NDArray[np.int64]]:
+        """The columns of ``cells`` by name."""
+        return dict(zip(EVENT_COLUMNS, self.cells.T, strict=True))

@@ -135,7 +135,7 @@ class Tally:
         self.windows = np.zeros(2, np.int64)
         self.misses_in_all = 0
         self.unknown: set[str] = set()
-        self._room = np.empty((0, 0), np.int64)
+        self._cell = np.zeros(len(self._values), np.int64)
         self._by_window = Packed((*self._values, "peak_speculative", "peak_limbo", "window", "total_ns"))
 
     def add(
@@ -164,13 +164,16 @@ class Tally:
         self.misses_in_all += int(counts[:, COUNTERS.index("misses")].sum())
         skip = min(max(self.warm - first, 0), len(prefill))
         counted = len(prefill) - skip
-        more = self._more(len(counts), account, pending)
+        none = np.zeros((0, len(PENDING)), np.int64)
+        waiting = none if pending is None else np.stack([pending[each] for each in PENDING], axis=1)
+        timed = len(EVENT_COLUMNS) if self.timed else 0
+        made = np.zeros((0, timed), np.int64) if account is None or not timed else account.cells
         by_window = np.zeros((counted if self.keep_windows else 0, len(self._by_window)), np.int64)
         if not add_cells(
-            counts, more, skip, prefill, *_identities(self._values, self.timed, frozenset(self.unknown)), self._sums,
-            by_window,
+            counts, waiting, made, skip, prefill, *_identities(self._values, self.timed, frozenset(self.unknown)),
+            self._cell, self._sums, by_window,
         ):  # fmt: skip
-            self._refuse(first, skip, counts, more)
+            self._refuse(first, skip, counts, waiting, made)
         prompts = int(np.count_nonzero(prefill[skip:]))
         self.windows += (counted - prompts, prompts)
         if self.keep_windows and counted:
@@ -179,26 +182,14 @@ class Tally:
             by_window[:, -1] = NEVER if account is None else account.total_ns[skip:]
             self._by_window.add(by_window)
 
-    def _more(self, cells: int, account: Account | None, pending: Columns | None) -> NDArray[np.int64]:
-        """Values of a chunk's cells beside the counters, a row each."""
-        shape = (len(self._values) - len(COUNTERS), cells)
-        more = self._room if self._room.shape == shape else np.empty(shape, np.int64)
-        self._room = more
-        more[: len(PENDING)] = 0 if pending is None else [pending[each] for each in PENDING]
-        if self.timed and account is None:
-            more[len(PENDING) :] = 0
-        elif account is not None and self.timed:
-            for i, each in enumerate(EVENT_COLUMNS):
-                more[len(PENDING) + i] = account.columns[each]
-        return more
-
-    def _refuse(self, first: int, skip: int, counts: NDArray[np.int64], more: NDArray[np.int64]) -> None:
-        """Say which identity broke, and where."""
-        shape = (-1, self.layers)
-        arrays = [*counts.T, *more]
-        cells = {
-            each: values.reshape(shape)[skip:] for each, values in zip(self._values, arrays, strict=True)
-        }
+    def _refuse(self, first: int, skip: int, *tables: NDArray[np.int64]) -> None:
+        """Say which identity broke, and where; a table without rows is 0."""
+        rows = len(tables[0])
+        whole = np.hstack(
+            [each if len(each) else np.zeros((rows, each.shape[1]), np.int64) for each in tables]
+        )
+        grid = whole.reshape(-1, self.layers, len(self._values))[skip:]
+        cells = {each: grid[:, :, i] for i, each in enumerate(self._values)}
         check(cells, f"{self.name}: (window - {first + skip}, layer)", self.timed, self.unknown)
 
     def by_window(self) -> Packed:

@@ -13,6 +13,7 @@ from replay.errors import InputError, nearest
 from replay.fate import (
     CANCELLED,
     DEMAND,
+    EVENT_COLUMNS,
     FATES,
     LATE,
     NEVER,
@@ -144,7 +145,7 @@ def account_recorded(
     if timing is not None and not unseen:
         total = _totals(timing, asked, wait, w0, layers, total)
     return Account(
-        w0, columns, total, counts=counts, differing=differing,
+        w0, np.stack([columns[name] for name in EVENT_COLUMNS], axis=1), total, counts=counts, differing=differing,
         unknown=frozenset(name for name, hidden in unknown.items() if hidden),
     )  # fmt: skip
 

@@ -77,7 +77,7 @@ _GRID = types.int64[:, ::1]
 R_CELL, R_KEY, R_BYTES, R_ISSUED, R_STARTED, R_DONE, R_NEEDED, R_FATE = range(8)
 RECORD_FIELDS = 8
 
-# -- rows of the output
+# -- columns of the output
 (
     C_TIMELY, C_LATE, C_CANCELLED, C_PARTIAL, C_UNUSED,
     C_TIMELY_BYTES, C_LATE_BYTES, C_LATE_EXPOSED_BYTES, C_CANCELLED_BYTES, C_UNUSED_BYTES,
@@ -121,20 +121,20 @@ def _write(m: Memory, records: Grid, read: int, fate: int) -> None:
 def _retire(m: Memory, out: Grid, records: Grid, read: int) -> None:
     """Drop a read's waiting pieces, count its fate; running pieces finish and hold its generation."""
     cell, size, begun = m[read + CELL], m[read + BYTES], m[read + OFFSET]
-    out[C_UNUSED_BYTES, cell] += begun
-    out[C_CANCELLED_BYTES, cell] += size - begun
-    out[C_DISK_BYTES, cell] += begun
+    out[cell, C_UNUSED_BYTES] += begun
+    out[cell, C_CANCELLED_BYTES] += size - begun
+    out[cell, C_DISK_BYTES] += begun
     if begun == 0:
         fate = CANCELLED
-        out[C_CANCELLED, cell] += 1
+        out[cell, C_CANCELLED] += 1
     elif begun < size:
         fate = PARTIAL
-        out[C_PARTIAL, cell] += 1
-        out[C_PARTIAL_READ_BYTES, cell] += begun
-        out[C_PARTIAL_UNREAD_BYTES, cell] += size - begun
+        out[cell, C_PARTIAL] += 1
+        out[cell, C_PARTIAL_READ_BYTES] += begun
+        out[cell, C_PARTIAL_UNREAD_BYTES] += size - begun
     else:
         fate = UNUSED
-        out[C_UNUSED, cell] += 1
+        out[cell, C_UNUSED] += 1
     if m[read + WAITING] > 0:
         unlink(m, read)
     _write(m, records, read, fate)
@@ -149,15 +149,15 @@ def _retire(m: Memory, out: Grid, records: Grid, read: int) -> None:
 def _claim(m: Memory, out: Grid, read: int) -> None:
     """Count what the event finds of a read that it wants, and promote the pieces that still wait."""
     cell, size = m[read + CELL], m[read + BYTES]
-    out[C_DISK_BYTES, cell] += size
+    out[cell, C_DISK_BYTES] += size
     exposed = size - m[read + DONE_BYTES]
     if exposed == 0:
-        out[C_TIMELY, cell] += 1
-        out[C_TIMELY_BYTES, cell] += size
+        out[cell, C_TIMELY] += 1
+        out[cell, C_TIMELY_BYTES] += size
     else:
-        out[C_LATE, cell] += 1
-        out[C_LATE_BYTES, cell] += size
-        out[C_LATE_EXPOSED_BYTES, cell] += exposed
+        out[cell, C_LATE] += 1
+        out[cell, C_LATE_BYTES] += size
+        out[cell, C_LATE_EXPOSED_BYTES] += exposed
     if m[read + WAITING] > 0:
         unlink(m, read)
         append(m, read, URGENT)
@@ -180,7 +180,7 @@ def _ask(m: Memory, stream: float, device: float, sizes: Memory, out: Grid, reco
         size = sizes[m[i]]
         m[i] = take(m, m[i], size, cell)
         append(m, m[i], URGENT)
-        out[C_DISK_BYTES, cell] += size
+        out[cell, C_DISK_BYTES] += size
     start_pieces(m, stream, device)
     while m[HEAD + URGENT] >= 0:
         settle(m, stream, device, first_done(m))
@@ -190,7 +190,7 @@ def _ask(m: Memory, stream: float, device: float, sizes: Memory, out: Grid, reco
     for i in range(first_demand, end_demand):
         until = max(until, m[m[i] + LAST_DONE])
     settle(m, stream, device, until)
-    out[C_WAIT, cell] += until - m[ASKED]
+    out[cell, C_WAIT] += until - m[ASKED]
     for i in range(first_claim, end_claim):
         _write(m, records, m[i], LATE if m[m[i] + LAST_DONE] > m[ASKED] else TIMELY)
         release(m, m[i])
@@ -205,7 +205,7 @@ def _ask(m: Memory, stream: float, device: float, sizes: Memory, out: Grid, reco
 def _wait_limbo(m: Memory, stream: float, device: float, out: Grid, cell: int, until: int) -> None:
     """Wait for the running pieces of a limbo generation."""
     if until > m[NOW]:
-        out[C_LIMBO_WAIT, cell] += until - m[NOW]
+        out[cell, C_LIMBO_WAIT] += until - m[NOW]
         settle(m, stream, device, until)
 
 
@@ -281,8 +281,8 @@ def run_log(
         Nanoseconds before an event asks, and after its wait.
     sizes : ndarray of int64, shape (L * E,)
         Bytes of each key.
-    out : ndarray of int64, shape (16, nw * L)
-        ``fate.EVENT_COLUMNS`` a row, added to.
+    out : ndarray of int64, shape (nw * L, 16)
+        ``fate.EVENT_COLUMNS`` of each event, added to.
     total : ndarray of int64, shape (nw,)
         Nanoseconds from each window's start to the end of its last event's wait, set.
     records : ndarray of int64, shape (reads, RECORD_FIELDS), or (0, RECORD_FIELDS) for none

@@ -9,52 +9,57 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from replay.jit import kernel
+from replay.jit import loop
 
 _I64 = types.Array(types.int64, 1, "C", readonly=True)
 _TABLE = types.Array(types.int64, 2, "C", readonly=True)
 
 
-@kernel(
+@loop(
     types.boolean(
-        _TABLE, _TABLE, types.int64, types.Array(types.uint8, 1, "C", readonly=True), _I64, _I64, _I64,
-        types.int64[:, :, ::1], types.int64[:, ::1],
+        _TABLE, _TABLE, _TABLE, types.int64, types.Array(types.uint8, 1, "C", readonly=True), _I64, _I64, _I64,
+        types.int64[::1], types.int64[:, :, ::1], types.int64[:, ::1],
     )
 )  # fmt: skip
-def add_cells(counts, more, first, prefill, sums, ends, parts, by_layer, by_window):
+def add_cells(counts, pending, account, first, prefill, sums, ends, parts, values, by_layer, by_window):
     """Add a chunk's cells up, as long as every identity holds.
 
     Parameters
     ----------
     counts : int64[W * L, C]
         The event loop's counters.
-    more : int64[M, W * L]
-        The other values.
+    pending, account : int64[W * L, P] or int64[0, P], int64[W * L, A] or int64[0, A]
+        Pending reads, and what a clock made of the reads; without rows they are 0.
     first : int
         First window that counts.
     prefill : uint8[W]
     sums, ends, parts : int64[k], int64[k], int64[p]
         Identities: value ``sums[i]`` is the sum of the values ``parts[ends[i - 1]:ends[i]]``.
-    by_layer : int64[2, L, C + M]
+    values : int64[C + P + A]
+        Work space, 0 where a table has no rows.
+    by_layer : int64[2, L, C + P + A]
         Added to, by phase.
-    by_window : int64[W - first, >= C + M] or int64[0, any]
-        The first C + M columns are added to; with no rows not written.
+    by_window : int64[W - first, >= C + P + A] or int64[0, ..]
+        Added to; with no rows not written.
 
     Returns
     -------
     bool
         False where an identity breaks; the sums are then worth nothing.
     """
-    layers, own, others = by_layer.shape[1], counts.shape[1], more.shape[0]
-    values = np.empty(own + others, np.int64)
+    layers, own, others, timed = by_layer.shape[1], counts.shape[1], pending.shape[1], account.shape[1]
     for w in range(first, len(prefill)):
         phase = 1 if prefill[w] else 0
         for layer in range(layers):
             cell = w * layers + layer
             for i in range(own):
                 values[i] = counts[cell, i]
-            for i in range(others):
-                values[own + i] = more[i, cell]
+            if pending.shape[0] > 0:
+                for i in range(others):
+                    values[own + i] = pending[cell, i]
+            if account.shape[0] > 0:
+                for i in range(timed):
+                    values[own + others + i] = account[cell, i]
             start = np.int64(0)
             for k in range(len(sums)):
                 total = np.int64(0)
@@ -63,9 +68,9 @@ def add_cells(counts, more, first, prefill, sums, ends, parts, by_layer, by_wind
                 start = ends[k]
                 if values[sums[k]] != total:
                     return False
-            for i in range(own + others):
+            for i in range(own + others + timed):
                 by_layer[phase, layer, i] += values[i]
             if by_window.shape[0] > 0:
-                for i in range(own + others):
+                for i in range(own + others + timed):
                     by_window[w - first, i] += values[i]
     return True
