@@ -16,6 +16,7 @@ from replay.trace.file import TableInfo, brief, open_parquet
 _BATCH_ITEMS = 2**21  # items (numbers) decoded at once
 _BATCH_ROWS = 2**16
 _BATCH_LEAST = 64
+_TRUSTED = 16  # times the safe number of rows that the footer's word is taken for
 
 
 class TableStream:
@@ -94,11 +95,21 @@ class TableStream:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _batch_rows(self) -> int:
-        """Rows of a batch, from the longest lists that the table may have (the footer is not trusted)."""
+        """Rows of a batch: by the longest lists that the table may have; more where its footer tells of shorter."""
         lists = [name for name in self.names if self.info.table.column(name).item is not None]
         longest = self.frame.top_k if self.info.name == "selections" else self.frame.experts
-        width = 1 + longest * len(lists)
-        return max(min(_BATCH_ITEMS // width, _BATCH_ROWS), _BATCH_LEAST)
+        safe = _BATCH_ITEMS // (1 + longest * len(lists))
+        told = _BATCH_ITEMS // (1 + self._items_told(lists))
+        return max(min(told, _TRUSTED * safe, _BATCH_ROWS), _BATCH_LEAST)
+
+    def _items_told(self, lists: Sequence[str]) -> int:
+        """Items of a row's lists, as the footer tells of the first row group."""
+        if self.info.metadata.num_row_groups == 0:
+            return 0
+        group = self.info.metadata.row_group(0)
+        chunks = (group.column(i) for i in range(group.num_columns))
+        items = sum(each.num_values for each in chunks if each.path_in_schema.partition(".")[0] in lists)
+        return max(int(items), 0) // max(group.num_rows, 1)
 
     def _check(self, block: Block) -> None:
         """Check every row; rows whose values do not fit are told once and looked at no further."""
