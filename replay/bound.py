@@ -87,6 +87,32 @@ class Bound:
         return plan_slots(classes, np.array(table, np.int64), by_layer)
 
 
+def part_slots(bounds: Sequence[Bound], layers: int, by_layer: bool) -> NDArray[np.int64]:
+    """Slots of each part (``Plan.capacity``) of many bounds at once, as :meth:`Bound.plan` cuts them.
+
+    Parameters
+    ----------
+    bounds : sequence of Bound
+        G bounds in slots, equal in every layer.
+    layers : int
+    by_layer : bool
+        Scope ``layer``.
+
+    Returns
+    -------
+    int64[G, P]
+
+    Examples
+    --------
+    >>> part_slots([Bound((5,), None, ""), Bound((7,), None, "")], 3, True).tolist()
+    [[2, 2, 1], [3, 2, 2]]
+    """
+    slots = np.array([each.slots for each in bounds], np.int64)
+    if not by_layer:
+        return slots
+    return ((slots[:, None] + np.arange(layers)[::-1, None]) // layers).reshape(len(bounds), -1)
+
+
 def _nearest(x: float) -> int:
     return math.floor(x + 0.5)
 

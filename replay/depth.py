@@ -9,18 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import replay.engine.frame as fr
-from replay.bound import Bound
+from replay.bound import Bound, part_slots
 from replay.chunk import Demand, Prepared
 from replay.evict import load as load_eviction
 from replay.grouping import FIGURES, Grouping
-from replay.lane import Failure, Lane, Shape
-from replay.lookahead import Future, occurrences
+from replay.lane import Lane, Shape
+from replay.lookahead import occurrences
 from replay.resolve import Resolved
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
-from replay.spec import PolicySpec, declaration
+from replay.spec import PolicySpec
 from replay.stack.count import Cells, Lookups, count_depths
 from replay.stack.line import line_of, lru_depths, lru_start
-from replay.stack.pile import belady_depths, belady_start, pile_of
+from replay.stack.optimum import belady_depths, belady_start
+from replay.stack.vacancy import vacancies_of
 
 AT_ONCE = 1 << 19
 """Lookups that wait to be counted."""
@@ -77,12 +78,10 @@ class StackLane(Lane):
         self.shape, self.policy, self.semantics, self.rows_used = shape, policy, semantics, rows_used
         self.routes, self.grouping = RECORDED_ROUTES, grouping
         self.steps = load_eviction(policy.spec.evict.name)
-        self.looks_ahead = declaration(policy.spec.evict.name).looks_ahead
-        self.failure: Failure | None = None
-        self._future: Future | None = None
-        plans = [each.plan(shape.classes, semantics.scope == "layer") for each in bounds]
-        self.capacity = np.array([plan.capacity for plan in plans], np.int64)
-        part_of, parts = plans[0].part_of, len(plans[0].capacity)
+        self.looks_ahead, self.failure = "", None
+        by_layer = semantics.scope == "layer"
+        self.capacity = part_slots(bounds, shape.layers, by_layer)
+        part_of, parts = bounds[0].plan(shape.classes, by_layer).part_of, self.capacity.shape[1]
         keys = np.bincount(part_of, minlength=parts)
         bucket = [np.searchsorted(self.capacity[:, p], np.arange(keys[p] + 1)) for p in range(parts)]
         uneven = bool((shape.sizes != shape.sizes.flat[0]).any())
@@ -96,8 +95,9 @@ class StackLane(Lane):
         self.widest = np.zeros(parts, np.int64)
         self._waiting: list[tuple[Lookups, NDArray[np.int32], NDArray[np.int32]]] = []
         self._scratch = np.zeros(2 * shape.experts + 1, np.int64), np.zeros(parts, np.int64)
-        self._line = None if self.looks_ahead else line_of(self._part_of, parts)
-        self._pile = pile_of(self._part_of, parts) if self.looks_ahead else None
+        lru = policy.spec.evict.name == "lru"
+        self._line = line_of(self._part_of, parts) if lru else None
+        self._vacancies = None if lru else vacancies_of(self._part_of, parts)
 
     def demand(self) -> Demand:
         """Nothing of the scores."""
@@ -107,18 +107,14 @@ class StackLane(Lane):
         """Nothing to remark."""
         return []
 
-    def foresee(self, future: Future) -> None:
-        """Take the future of the rows that count for this lane."""
-        self._future = future
-
     def start(self, snapshots: Mapping[int, NDArray[np.int32]]) -> None:
         """Insert the first resident snapshot of each layer (start ``recorded``)."""
         for layer in sorted(snapshots):
             numbers = (snapshots[layer] + layer * self.shape.experts).astype(np.int32)
             if self._line is not None:
                 lru_start(numbers, self._line, self._part_of)
-            elif self._pile is not None and self._future is not None:
-                belady_start(numbers, self._pile, self._part_of, self._future.first)
+            elif self._vacancies is not None:
+                belady_start(numbers, self._vacancies, self._part_of)
 
     def step(self, prepared: Prepared, timing: Mapping[str, NDArray[Any]] | None = None) -> fr.Output | None:
         """Count a chunk's lookups by depth; there is no output beside the counts."""
@@ -139,10 +135,9 @@ class StackLane(Lane):
                 sequential,
             )  # fmt: skip
         else:
-            assert self._pile is not None and self._future is not None, "foresee comes first"
-            lookups, next_use = Lookups(where, picks, depth), self._future.between(first, last)[0]
+            lookups = Lookups(where, picks, depth)
             belady_depths(
-                lookups, next_use, self._pile, self._part_of, width, self.widest, layers, experts, sequential
+                lookups, self._vacancies, self._part_of, width, self.widest, layers, experts, sequential
             )
         self._waiting.append((lookups, *self.grouping.cells_of(first, last)))
         if sum(len(each.depth) for each, *_ in self._waiting) > AT_ONCE:
@@ -171,29 +166,35 @@ class StackLane(Lane):
         """bool[G]: the capacities that cannot hold some event, to be asked after the last chunk."""
         return np.asarray((self.capacity < self.widest).any(axis=1))
 
-    def sums(self) -> NDArray[np.int64]:
-        """int64[C, G + 2]: lookups by cell and bucket; cell 0 then holds those of every window."""
+    def _in_all(self) -> NDArray[np.int64]:
+        """int64[G + 2]: lookups of every window by bucket."""
         self._count()
-        found = self.counts[:-1].copy()
-        found[0] += found[1 : 1 + 2 * self.shape.layers].sum(axis=0)
-        return found
+        return np.asarray(self.counts[: 1 + 2 * self.shape.layers].sum(axis=0))
+
+    def misses(self) -> NDArray[np.int64]:
+        """int64[G]: misses of every window, uncounted warm ones included; to be asked after the last chunk."""
+        found = self._in_all()
+        return np.asarray(found.sum() - np.cumsum(found[:-2]))
 
     def cells(self) -> NDArray[np.int64]:
         """int64[G, len(FIGURES), C]: what each capacity counts, to be asked after the last chunk."""
-        counts = self.sums()
-        lookups, hits = counts.sum(axis=1), np.cumsum(counts[:, :-2], axis=1).T
-        demand = (lookups - hits) * int(self._sizes[0])
+        whole = self._in_all()
+        cells, buckets = self.counts.shape[0] - 1, self.counts.shape[1]
+        found = np.zeros((len(FIGURES), cells, buckets - 2), np.int64)
+        of = dict(zip(FIGURES, found, strict=True))
+        np.cumsum(self.counts[:-1, :-2], axis=1, out=of["hits"])
+        np.cumsum(whole[:-2], out=of["hits"][0])
+        of["lookups"][:] = self.counts[:-1].sum(axis=1)[:, None]
+        of["lookups"][0] = whole.sum()
+        np.subtract(of["lookups"], of["hits"], out=of["misses"])
         if len(self.weights):
-            held = np.cumsum(self.weights[:-1, :-2], axis=1).T
-            demand = self.weights[:-1].sum(axis=1) - held
-        of = {
-            "lookups": np.broadcast_to(lookups, hits.shape),
-            "hits": hits,
-            "prefetch_hits": np.zeros_like(hits),
-        }
-        of |= {"misses": lookups - hits, "demand_bytes": demand}
-        return np.stack([of[name] for name in FIGURES], axis=1)
+            np.cumsum(self.weights[:-1, :-2], axis=1, out=of["demand_bytes"])
+            np.subtract(self.weights[:-1].sum(axis=1)[:, None], of["demand_bytes"], out=of["demand_bytes"])
+        else:
+            np.multiply(of["misses"], int(self._sizes[0]), out=of["demand_bytes"])
+        return found.transpose(2, 0, 1)
 
     def first_uses(self) -> NDArray[np.int64]:
         """int64[C]: lookups of experts that were never used before, misses at any capacity."""
-        return self.sums()[:, -1]
+        whole = self._in_all()
+        return np.concatenate([whole[-1:], self.counts[1:-1, -1]])

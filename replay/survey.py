@@ -20,7 +20,7 @@ from replay.depth import StackLane, has_stack
 from replay.errors import InputError
 from replay.evict.own import files_of
 from replay.grid import Grid
-from replay.grouping import FIGURES, GroupTally, group_windows
+from replay.grouping import GroupTally, group_windows
 from replay.lane import Lane
 from replay.offline import Played, beaten, holds
 from replay.play import Entry, Progress, play
@@ -80,8 +80,7 @@ class Curve:
         if self.stack is None:
             rows = zip(bounds, self.entries, strict=True)
             return [Played(each.lane, bound, each.tally.misses_in_all) for bound, each in rows]
-        misses, fails = self.stack.cells()[:, FIGURES.index("misses"), 0].tolist(), self.stack.fails()
-        points = zip(bounds, misses, fails.tolist(), strict=True)
+        points = zip(bounds, self.stack.misses().tolist(), self.stack.fails().tolist(), strict=True)
         return [Played(self.stack, bound, missed) for bound, missed, failed in points if not failed]
 
 
@@ -119,6 +118,7 @@ class Surveyor(Builder):
         self.grouping = group_windows(trace.meta.layers, trace.windows, semantics.warm)
         self._lanes: dict[Hashable, list[Entry]] = {}
         self._census: dict[int, StackLane] = {}
+        self._alone: list[StackLane] = []
 
     def curve(self, text: str, policy: Resolved, routes: Routes) -> Curve:
         """A policy's lanes over the grid."""
@@ -133,7 +133,9 @@ class Surveyor(Builder):
         name, warm = f"{policy.spec.text} ({routes.text})", self.semantics.warm
         by_slots, prefill = self.grid.unit != "bytes", bool(self.trace.windows.prefill.any())
         if has_stack(policy.spec, routes, self.semantics, by_slots, prefill):
-            return [Entry(self._stack(policy, used), GroupTally(name, self.grouping, warm))]
+            lane = self._stack(policy, used)
+            self._census.setdefault(id(used), lane)
+            return [Entry(lane, GroupTally(name, self.grouping, warm))]
         by_layer, classes = self.semantics.scope == "layer", self.trace.classes
         return [
             Entry(
@@ -160,14 +162,16 @@ class Surveyor(Builder):
         return int(self.trace.classes.max()) + 1
 
     def census(self, used: NDArray[np.int64] | None) -> StackLane:
-        """The lane that counts first uses of the rows that count."""
+        """A lane that counts first uses of the rows that count: a curve's in one pass, else one of its own."""
         if id(used) not in self._census:
-            self._census[id(used)] = self._stack(resolve(parse("lru"), self.trace.meta), used)
+            lane = self._stack(resolve(parse("lru"), self.trace.meta), used)
+            self._census[id(used)] = lane
+            self._alone.append(lane)
         return self._census[id(used)]
 
     def census_entries(self) -> list[Entry]:
-        """What the census has to play."""
-        return [Entry(each, GroupTally("first uses", self.grouping, 0)) for each in self._census.values()]
+        """What has to be played for the census alone."""
+        return [Entry(each, GroupTally("first uses", self.grouping, 0)) for each in self._alone]
 
 
 def survey(

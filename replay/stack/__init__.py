@@ -7,9 +7,8 @@ one and more. One stack then holds them all: a want at depth d hits wherever the
   of its own (``cell=sequential``): the depth is the number of experts used since. Uses are bits in a line
   (Bennett and Kruskal 1975), and running sums over its 64-bit words, and over groups of those, count the bits
   before a given one: two loops of fixed length for each use, none for a depth.
-- ``belady``: the stack is ordered by a priority, the next use, with the members of the event that runs above
-  all others, which is what pinning them means. A want moves to the top and the expert above it sinks past
-  nearer ones, block by block of 64 with the farthest of each block known.
+- ``belady``: the depth is the number of the first slot that has been free since the want's last use
+  (:mod:`replay.stack.vacancy`), which is known without a look ahead.
 
 Depths count within a part of the arena, so that size classes and scope ``layer`` work as well. An event's
 depths are taken before it moves anything; they hold at every capacity that holds the event.
