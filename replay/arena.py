@@ -63,7 +63,7 @@ INSIDE = 36  # which steps of the policy the event loop takes itself, without a 
 PAST = 34  # address of what a read-ahead policy remembers of past events
 EVENT_TIMES, WINDOW_TIMES = 40, 41  # look-ahead policies: times of an event, and of a window
 EQUAL_TIMES = 42  # look-ahead policies: times that are one moment, in which nothing comes before another
-NO_SLOT = 48  # where a slot's words may be written that is none
+NO_SLOT = 48  # stands for a slot where there is none: its PIN may be written, its STATE is FREE
 HEADER = 64
 TALLY_WORDS = 16
 
@@ -86,13 +86,13 @@ PART = 48
 KEY = 2
 PIN = 3
 STATE = 4
-OF_PART = 5
+WANTED = 5  # event that wants this speculative slot
 LAYER = 6
 A = 7  # the policy's own, as B, C and D
 USED_AT = 8  # TICK of its last load, claim or moving touch; kept only where TRACKED
 HOT = 9
 GENERATION = 10  # event at which it went to limbo
-WANTED = 11  # event that wants this speculative slot
+OF_PART = 11  # the part that it lies in: part_holding
 B, C, D = 12, 13, 14
 HELD = 15  # claims since it was loaded; kept only where TRACKED
 SLOT = 16
@@ -348,6 +348,13 @@ def part_of(m, key):
     """Part that may hold an expert."""
     p = m[SOLE_PART]
     return p if p >= 0 else m[key + KEY_PART]
+
+
+@inline
+def part_holding(m, s):
+    """Part that a slot lies in."""
+    p = m[SOLE_PART]
+    return p if p >= 0 else m[s + OF_PART]
 
 
 @inline

@@ -6,7 +6,7 @@ import numpy as np
 
 import replay.arena as ar
 import replay.engine.frame as fr
-from replay.arena import part_of
+from replay.arena import part_holding, part_of
 from replay.engine.guess import learn, rank_row
 from replay.engine.move import claim_resident, count, first_use, hit, load, note_use, retire_layer, trim
 from replay.jit import called, inline
@@ -241,7 +241,7 @@ def play(m, rows, layer, order, lookups, base, sequential, next_use, later, got,
             if s == -1:
                 return np.int64(e)
             if sequential and m[ar.BYTES_BOUND]:
-                trim(m, m[s + ar.OF_PART], victim)
+                trim(m, part_holding(m, s), victim)
             outcome = 0
         if sequential and at + i < got.shape[0]:
             got[at + i] = outcome

@@ -8,7 +8,7 @@ import replay.admission as ad
 import replay.arena as ar
 import replay.engine.frame as fr
 import replay.nominal as no
-from replay.arena import bytes_of
+from replay.arena import bytes_of, part_holding
 from replay.engine.move import beats, issue, note_touch
 from replay.jit import called, inline
 
@@ -144,7 +144,7 @@ def walk(m, rows, w, layer, count, settings, rates, work, gating, plan, ask, vic
         s = m[m[ar.SLOT_OF] + number]
         if s >= 0:
             note(layer, e, 0, experts, gating)
-            if settings[fr.TOUCH] and m[s + ar.STATE] == ar.RESIDENT and touch(m, m[s + ar.OF_PART], s):
+            if settings[fr.TOUCH] and m[s + ar.STATE] == ar.RESIDENT and touch(m, part_holding(m, s), s):
                 note_touch(m, s)
             continue
         introduce(m, layer, e, i, ranked, experts, gating)

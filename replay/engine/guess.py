@@ -7,7 +7,7 @@ import numpy as np
 import replay.admission as ad
 import replay.arena as ar
 import replay.engine.frame as fr
-from replay.arena import sort_words
+from replay.arena import part_holding, sort_words
 from replay.engine.gate import describe, summarise, walk
 from replay.engine.move import beats, issue, note_touch
 from replay.jit import apart, called, inline
@@ -27,8 +27,8 @@ def rank_row(m, layer, low, high, boosted, ids, scores, count, protect, bonus, r
             high -= 1
         table = m[ar.SLOT_OF] + layer * experts
         for i in range(low, high):
-            s = m[table + ids[i]]
-            work.resident[i - low] = s >= 0 and m[s + ar.STATE] == ar.RESIDENT
+            s = max(m[table + ids[i]], ar.NO_SLOT)  # no branch: whether it is there cannot be foretold
+            work.resident[i - low] = m[s + ar.STATE] == ar.RESIDENT
     return pick(scores, ids, low, high, work.resident, work.taken, count, protect, bonus, rank1, out)
 
 
@@ -173,7 +173,7 @@ def guess(m, rows, w, g, events, guesses, settings, rates, work, victim, touch, 
                 beats(m, number, rates)
             issue(m, rows, number, layer, victim)
             m[ar.HOTNOW] = -1
-        elif settings[fr.TOUCH] and m[s + ar.STATE] == ar.RESIDENT and touch(m, m[s + ar.OF_PART], s):
+        elif settings[fr.TOUCH] and m[s + ar.STATE] == ar.RESIDENT and touch(m, part_holding(m, s), s):
             note_touch(m, s)
     m[ar.AVOID] = -1
 

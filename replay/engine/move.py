@@ -7,7 +7,17 @@ import numpy as np
 import replay.arena as ar
 import replay.engine.frame as fr
 import replay.log as op
-from replay.arena import bytes_of, give_free, link_head, link_tail, number_of, part_of, take_free, unlink
+from replay.arena import (
+    bytes_of,
+    give_free,
+    link_head,
+    link_tail,
+    number_of,
+    part_holding,
+    part_of,
+    take_free,
+    unlink,
+)
 from replay.evict import plain
 from replay.evict.plain import move_to_head, tail_victim
 from replay.jit import called, inline
@@ -57,7 +67,6 @@ def find_victim(m, p, key, victim):
 def place(m, p, s, key, layer, state):
     """Put an expert into a slot."""
     m[s + ar.KEY] = key
-    m[s + ar.OF_PART] = p
     m[s + ar.LAYER] = layer
     m[s + ar.STATE] = state
     m[m[ar.SLOT_OF] + number_of(m, key)] = s
@@ -102,9 +111,9 @@ def claim_resident(m, s, claim):
     """Tell the policy of a hit."""
     inside = m[ar.INSIDE]
     if inside & plain.MOVE:
-        move_to_head(m, m[s + ar.OF_PART], s)
+        move_to_head(m, part_holding(m, s), s)
     elif not inside & plain.STAY:
-        claim(m, m[s + ar.OF_PART], s)
+        claim(m, part_holding(m, s), s)
 
 
 @called
@@ -190,7 +199,7 @@ def load(m, rows, number, was, layer, enter, victim):
 @called
 def first_use(m, rows, s, layer, enter):
     """Claim a read-ahead: its slot enters the eviction order."""
-    p, key = m[s + ar.OF_PART], m[s + ar.KEY]
+    p, key = part_holding(m, s), m[s + ar.KEY]
     leave_speculation(m, p, s)
     publish(m, p, s, enter)
     if m[ar.GUESS_TAIL] and not m[ar.PREFILL]:
@@ -282,7 +291,7 @@ def retire_list(m, rows, lists, split):
     s = m[lists + ar.NEXT]
     while s != lists:
         after = m[s + ar.NEXT]
-        key, p = m[s + ar.KEY], m[s + ar.OF_PART]
+        key, p = m[s + ar.KEY], part_holding(m, s)
         leave_speculation(m, p, s)
         m[m[ar.SLOT_OF] + number_of(m, key)] = ar.ABSENT
         count_retired(m, rows, s)
@@ -314,7 +323,7 @@ def turn_generations(m):
     for i in range(m[ar.OLD_COUNT]):
         s = m[m[ar.OLD] + i]
         if m[s + ar.STATE] == ar.LIMBO and m[s + ar.GENERATION] == m[ar.OLD_GENERATION]:
-            p = m[s + ar.OF_PART]
+            p = part_holding(m, s)
             m[p + ar.PART_LIMBO] -= 1
             m[ar.LIMBO_SLOTS] -= 1
             refund(m, p, m[s + ar.KEY])
