@@ -248,9 +248,7 @@ class Maps:
         Chunks whose guesses are kept: so many at once may be played by the lanes that share the store.
     """
 
-    def __init__(
-        self, layers: int, experts: int, top_k: int, size: int, distance: int, kept: int = 1
-    ) -> None:
+    def __init__(self, layers: int, experts: int, top_k: int, size: int, distance: int, kept: int) -> None:
         self.layers, self.experts, self.least = layers, experts, top_k
         self.size, self.distance, self.kept = size, distance, kept
         self.number = 0
