@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from slow.history import Maps, Successors
 from slow.make import write
@@ -9,6 +10,7 @@ from test_slow_twin import stream_of
 
 from replay.comparison import compare
 from replay.errors import InputError
+from replay.predict.maps import Maps as FastMaps
 from replay.semantics import routes_of
 from replay.timing import ClockParams
 from replay.trace import open_trace
@@ -91,6 +93,34 @@ def test_finemoe_store_is_first_in_first_out(tmp_path):
         assert maps.propose(2, 1, 1) == guess
     run = compare(open_trace(tmp_path / "trace"), ["finemoe:d=1,store=1"], slots="2", grid=())
     assert run.layers.to_dicts()[1]["prefetch_hits"] == 0
+
+
+@pytest.mark.parametrize(("experts", "store"), [(7, 270), (4, 1000), (9, 40)])
+def test_finemoe_matches_among_many_maps(experts, store):
+    """Hundreds of maps, rows by ones and twos, equal and masked scores: every list is the slow one's."""
+    rng, layers, windows, d = np.random.default_rng(experts), 3, 310, 1
+    rows = rng.integers(1, 4, windows)
+    scores = (rng.integers(-4, 5, (int(rows.sum()), layers, experts)) / 2).astype(np.float32)
+    scores[rng.random(scores.shape) < 0.1] = -np.inf
+    trace = stream_of([[[0]] * layers], layers=layers, experts=experts)
+    first_row = np.concatenate([[0], np.cumsum(rows)])
+    trace.router_scores = {
+        (w, row, layer): dict(enumerate(scores[first_row[w] + row, layer].tolist()))
+        for w in range(windows)
+        for row in range(rows[w])
+        for layer in range(layers)
+    }
+    found = FastMaps(layers, experts, trace.top_k, store, d, kept=1).lists(
+        0, scores.reshape(-1, experts), first_row[:-1] * layers, rows
+    )
+    groups = np.split(found.ids, found.offsets[1:-1])
+    slow = Maps(trace, d=d, store=store)
+    for w in range(windows):
+        if w in (1, 2, *range(20, windows, 17), windows - 1):
+            for target in range(d, layers):
+                ours = groups[(w - 1) * (layers - d) + target - d].tolist()
+                assert ours == slow.propose(w, int(rows[w]), target), (w, target)
+        slow.end_window(w, int(rows[w]))
 
 
 def test_finemoe_needs_dense_router_scores(tmp_path):

@@ -8,7 +8,7 @@ its rounding does not depend on the machine. Some windows at a time share one pa
 
 from __future__ import annotations
 
-from math import exp, sqrt
+from math import exp
 from threading import Lock
 from typing import NamedTuple
 
@@ -16,13 +16,13 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from replay.jit import inline, kernel
+from replay.jit import kernel
+from replay.predict.similar import match
 
 BLOCK = 16
 """Windows that share a pass over the store."""
 
 _F64_2D, _F64_3D = types.float64[:, ::1], types.float64[:, :, ::1]
-_LISTS = types.Tuple((types.int64[::1], types.int32[::1]))
 
 
 class Lists(NamedTuple):
@@ -65,87 +65,6 @@ def softmax_rows(scores, out):
                 out[i, e] /= total
 
 
-@inline
-def _products(rows, layer, maps, used, out):
-    """Add the rows' products with the first ``used`` maps at one layer, experts in order, four at a time."""
-    experts = len(maps)
-    for e in range(0, experts - 3, 4):
-        one, two, three, four = maps[e], maps[e + 1], maps[e + 2], maps[e + 3]
-        for r in range(len(rows)):
-            a, b, c, d = (
-                rows[r, layer, e],
-                rows[r, layer, e + 1],
-                rows[r, layer, e + 2],
-                rows[r, layer, e + 3],
-            )
-            sums = out[r]
-            for i in range(used):
-                sums[i] = sums[i] + a * one[i] + b * two[i] + c * three[i] + d * four[i]
-    for e in range(experts - experts % 4, experts):
-        one = maps[e]
-        for r in range(len(rows)):
-            a, sums = rows[r, layer, e], out[r]
-            for i in range(used):
-                sums[i] += a * one[i]
-
-
-@inline
-def _nearest(products, mass, masses, first, last, ring):
-    """Place and similarity of the most similar of the maps ``first`` to ``last``; of equal ones the latest."""
-    best, at = -1.0, np.int64(0)
-    for n in range(first, last):
-        c = n % ring
-        scale = sqrt(mass * masses[c])
-        like = products[c] / scale if scale > 0.0 else 0.0
-        if like >= best:
-            best, at = like, c
-    return at, best
-
-
-@inline
-def _best_of(chances, order, like, least):
-    """Experts that the rule takes of a layer's probabilities, whose descending order is given: how many."""
-    delta = min(max(1.0 - like, 0.0), 1.0)
-    total, count = 0.0, 1
-    for i in range(len(order)):
-        total += chances[order[i]]
-        count += total < delta
-    count = min(max(count, least), len(order))
-    while count > 0 and chances[order[count - 1]] == 0.0:
-        count -= 1
-    return count
-
-
-@inline
-def _unite(lists, lengths, chances, rows, place, top, ids, at):
-    """Unite the rows' lists: lowest rank, then highest probability, then lowest id; returns where the list ends."""
-    start = at
-    longest = np.int64(0)
-    for r in range(rows):
-        longest = max(longest, lengths[r])
-        for i in range(lengths[r]):
-            e = lists[r, i]
-            if place[e] < 0 or i < place[e] or (i == place[e] and chances[r, e] > top[e]):
-                place[e], top[e] = i, chances[r, e]
-    for rank in range(longest):
-        tied = at
-        for r in range(rows):
-            if rank < lengths[r] and place[lists[r, rank]] == rank:
-                e = lists[r, rank]
-                place[e] = len(place)  # listed now
-                j = at
-                while j > tied and (
-                    top[ids[j - 1]] < top[e] or (top[ids[j - 1]] == top[e] and ids[j - 1] > e)
-                ):
-                    ids[j] = ids[j - 1]
-                    j -= 1
-                ids[j] = e
-                at += 1
-    for i in range(start, at):
-        place[ids[i]] = -1
-    return at
-
-
 @kernel(types.void(_F64_3D, types.int64[::1], types.int64, _F64_3D, _F64_2D))
 def enter_maps(rows, first_row, number, maps, masses):
     """Write the maps of some windows into the ring, and their running squared lengths.
@@ -173,65 +92,6 @@ def enter_maps(rows, first_row, number, maps, masses):
                 maps[layer, e, c] = mean
                 mass += mean * mean
             masses[layer, c] = mass
-
-
-@kernel(
-    _LISTS(_F64_3D, types.int64[::1], types.int64, _F64_3D, _F64_2D, types.int64, types.int64, types.int64)
-)
-def match(rows, first_row, number, maps, masses, size, distance, least):
-    """Guesses of some windows, each from the ``size`` maps before its own; the first window of all has none.
-
-    Parameters
-    ----------
-    rows, first_row, number, maps, masses
-        As in :func:`enter_maps`, which comes first.
-    size, distance, least : int
-        Maps that are kept, layers ahead, and experts that a row is guessed at least.
-
-    Returns
-    -------
-    offsets : int64[G + 1]
-        Groups by window, then target layer from ``distance`` on.
-    ids : int32[n]
-    """
-    layers, experts, ring = maps.shape
-    windows, ahead = len(first_row) - 1, max(layers - distance, 0)
-    widest = np.int64(0)
-    for b in range(windows):
-        widest = max(widest, first_row[b + 1] - first_row[b])
-    used = min(ring, number + windows)
-    products, mass = np.zeros((len(rows), ring)), np.zeros(len(rows))
-    lists, lengths = np.empty((widest, experts), np.int64), np.empty(widest, np.int64)
-    chances = np.empty((widest, experts))
-    place, top = np.full(experts, -1, np.int64), np.empty(experts)
-    found, ends = np.empty((windows * ahead, experts), np.int32), np.zeros(windows * ahead, np.int64)
-    for layer in range(ahead):
-        _products(rows, layer, maps[layer], used, products)
-        for r in range(len(rows)):
-            for e in range(experts):
-                mass[r] += rows[r, layer, e] * rows[r, layer, e]
-        for b in range(windows):
-            last = number + b
-            if last == 0:
-                continue
-            low = first_row[b]
-            for r in range(low, first_row[b + 1]):
-                at, like = _nearest(products[r], mass[r], masses[layer], max(last - size, 0), last, ring)
-                for e in range(experts):
-                    chances[r - low, e] = maps[layer + distance, e, at]
-                order = np.argsort(-chances[r - low], kind="mergesort")
-                lengths[r - low] = _best_of(chances[r - low], order, like, least)
-                lists[r - low] = order
-            g = b * ahead + layer
-            count = first_row[b + 1] - low
-            ends[g] = _unite(lists, lengths, chances, count, place, top, found[g], 0)
-    skipped = ahead if number == 0 else 0
-    offsets = np.zeros(windows * ahead - skipped + 1, np.int64)
-    offsets[1:] = np.cumsum(ends[skipped:])
-    ids = np.empty(offsets[-1], np.int32)
-    for g in range(skipped, windows * ahead):
-        ids[offsets[g - skipped] : offsets[g - skipped + 1]] = found[g, : ends[g]]
-    return offsets, ids
 
 
 class Maps:
