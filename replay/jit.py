@@ -200,6 +200,32 @@ def cached_as(key: str) -> Iterator[None]:
         _FOLDER = saved
 
 
+def copied(key: str, source: bytes) -> Path | None:
+    """Lay a source beside what :func:`cached_as` keeps of it: the cache takes functions of files that are there only.
+
+    Parameters
+    ----------
+    key : str
+        As given to :func:`cached_as`.
+    source : bytes
+
+    Returns
+    -------
+    Path or None
+        None where nothing is cached, and no file needed.
+    """
+    if _FOLDER is None:
+        return None
+    copy = Path(_FOLDER) / key / f"{key}.py"
+    copy.parent.mkdir(exist_ok=True)
+    handle, staged = tempfile.mkstemp(dir=copy.parent)
+    with open(handle, "wb") as file:
+        file.write(source)
+    os.utime(staged, (0, 0))  # the cache compares times: every process's copy is the same
+    os.replace(staged, copy)
+    return copy
+
+
 def kernel(signature: Any) -> Callable[[F], F]:
     """Compile with an explicit signature; cached on disk; runs without the interpreter lock."""
     return _compile(signature, no_cfunc_wrapper=True)

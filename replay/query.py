@@ -233,7 +233,9 @@ def _run_tables(folder: Path) -> dict[str, Any]:
 
     if not folder.is_dir():
         reason = "a file, not a folder" if folder.exists() else "no such folder"
-        raise InputError(f"{folder}: {reason}; give a folder that `replay compare --out` wrote")
+        raise InputError(
+            f"{folder}: {reason}; give a folder that `replay compare --out` or `replay sweep` wrote"
+        )
     files = sorted(folder.glob("*.parquet"))
     if not files:
         raise InputError(f"{folder}: no tables (*.parquet); give a folder that `replay compare --out` wrote")

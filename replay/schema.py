@@ -515,6 +515,18 @@ RESULT: dict[str, Table] = {
                     "capacity_slots", "int64", "slots of the arena; null with a byte budget", nullable=True
                 ),
                 Column("capacity_bytes", "int64", "bytes of the arena; null with slots", nullable=True),
+                Column(
+                    "slots_by_layer",
+                    "string",
+                    "slots of each layer, size classes apart by semicolons; null without a budget file",
+                    nullable=True,
+                ),
+                Column(
+                    "files",
+                    "string",
+                    "SHA-256 of each file that the policy plays with; null without any",
+                    nullable=True,
+                ),
                 Column("seed", "int64", "the study's seed; null where it has none", nullable=True),
                 Column("semantics", "string", "how events are played, as the flags name it"),
                 *_timed({name: doc for name, (type, doc) in _CLOCK.items() if type == "int64"}),

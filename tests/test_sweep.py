@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,13 +18,15 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from conftest import Outcome
+from loopback import loopback, wait
 
 from replay.comparison import compare
 from replay.errors import InputError
 from replay.semantics import parse_routes, semantics_of
 from replay.spec import Part, PolicySpec
 from replay.sweep import drive, plan, task
-from replay.sweep.cell import files_in
+from replay.sweep.cluster import cluster_at
+from replay.sweep.file import files_in
 from replay.sweep.folder import keep, open_folder
 from replay.sweep.study import read_study
 from replay.synth.make import synthesize
@@ -136,46 +137,8 @@ def test_the_same_bytes_from_threads_and_processes(done: Path, study: Path, tmp_
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[SimpleNamespace]:
-    """A real scheduler and two worker processes on loopback."""
-    file = tmp_path / "scheduler.json"
-    common = ["--scheduler-file", str(file), "--no-dashboard"]
-    started = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "distributed.cli.dask_scheduler",
-                "--host",
-                "127.0.0.1",
-                "--port",
-                "0",
-                *common,
-            ],
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-    ]
-    for i in range(2):
-        options = ["--nthreads", "1", "--no-nanny", "--local-directory", str(tmp_path / f"worker{i}")]
-        started.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "distributed.cli.dask_worker", *common, *options],
-                stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-        )
-    try:
-        wait(lambda: file.is_file() and file.stat().st_size > 0)
-        yield SimpleNamespace(address=json.loads(file.read_text())["address"], workers=started[1:])
-    finally:
-        for each in started:
-            each.kill()
-            each.wait()
-
-
-def wait(until: Callable[[], Any], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not until():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
+    with loopback(tmp_path) as found:
+        yield found
 
 
 def test_a_killed_worker_changes_nothing(
@@ -196,7 +159,7 @@ def test_a_killed_worker_changes_nothing(
         names.append(name)
         keep(out, name, table)
 
-    with drive.cluster_at(cluster.address) as client:
+    with cluster_at(cluster.address) as client:
         client.wait_for_workers(2, timeout=60)
         drive.play_there(client, parts, take)
     assert len(names) == len(set(names)) == len(planned.cells)
@@ -378,12 +341,12 @@ def test_queries_while_it_runs(done: Path, study: Path, tmp_path: Path, cli: Cli
     out = tmp_path / "out"
     (out / "cells").mkdir(parents=True)
     (out / "sweep.json").write_bytes((done / "sweep.json").read_bytes())
-    code, _, err = cli("query", out, "select 1")
-    assert (code, "no cell is finished yet" in err) == (2, True)
+    ask = "select (select count(*) from cells) + (select count(*) from layers) as n, count(*) as m from plan"
+    assert json.loads(cli("query", out, ask, "--json").out) == [{"n": 0, "m": 120}]
     some = list(cells(done).items())[:7]
     for name, data in some:
         (out / "cells" / name).write_bytes(data)
-    (out / "cells" / ".half.partial").write_bytes(b"PAR1")
+    (out / ".half.partial").write_bytes(b"PAR1")
     (out / "cells" / "other.parquet").write_bytes(some[0][1])
     tables = {line.split()[0] for line in cli("query", out).out.splitlines()[2:]}
     assert tables == {"cells", "layers", "plan"}
@@ -444,6 +407,20 @@ DAMAGES: list[tuple[dict[str, Any] | str, str]] = [
     ({"slots": ["many"]}, "--slots many"),
     ({"slots": ["1,2"]}, "for 1 size classes"),
     ({"bytes": ["4000 miles"]}, "miles"),
+    ({"budget": ["b.toml"]}, 'budget gives every layer its slots; add scope = "layer"'),
+    ({"budget": "b.toml", "semantics": {"scope": "layer"}}, "budget: expected a list"),
+    ({"budget": ["b.toml"], "semantics": {"scope": "layer"}}, "give a file that `replay budget` wrote"),
+    ({"policy_file": ["mine.py"]}, "unknown key 'policy_file'"),
+    ({"policies": ["none+lives"]}, "no policy is called 'lives'"),
+    ({"policies": ["unpert1+calibrated:q=no.json"]}, "calibrated: q=no.json: nothing is there"),
+    ({"policies": ["unpert1+calibrated:q=TRACE/trace.json"]}, "a file that `replay calibrate` wrote"),
+    ({"policies": ["none+static:train=nowhere"]}, "static: train=nowhere: nothing is there"),
+    ({"policies": ["none+static:train=sessions/77"]}, "no session from 77 to 77"),
+    ({"policies": ["none+static"]}, "static needs training sessions"),
+    ("clocks = [{name = 'x', device_gbps = nan}]", "device_gbps = nan: expected GB/s"),
+    ("clocks = [nan]", "clocks: expected a name, a file or a table with a name, found nan"),
+    ({"slots": []}, "slots: expected a list with entries"),
+    ({"seeds": 3}, "seeds: expected a list with entries, found 3"),
     ({"routes": ["nowhere"]}, "--routes nowhere"),
     ({"routes": ["rerouted", "recorded", "predicted"]}, "needs a ranked read-ahead policy"),
     ({"clocks": ["disk.toml"]}, "clock 'disk.toml': "),
@@ -528,13 +505,14 @@ def test_another_version_of_this_program_plays_nothing(study: Path, tmp_path: Pa
 def test_a_file_that_a_spec_names_is_part_of_the_cell(study: Path, tmp_path: Path) -> None:
     file = tmp_path / "q.json"
     spec = PolicySpec("x", evict=Part("lru", {"q": str(file), "k": 3}))
-    assert files_in(spec) == ()
+    with pytest.raises(InputError, match="q.json: nothing is there"):
+        files_in(spec)
     file.write_text("1")
     one = files_in(spec)
     file.write_text("2")
     assert len(one) == 1 and one != files_in(spec)
     cell = plan.plan_study(read_study(study), tmp_path).cells[0]
-    assert dataclasses.replace(cell, files=one).name != cell.name
+    assert dataclasses.replace(cell, files=(one[0].sha256,)).name != cell.name
 
 
 def test_what_kills_its_workers_is_halved_and_then_refused(study: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def query(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder that `replay compare --out` wrote.")
+        Path, typer.Argument(metavar="DIR", help="A run's folder (`replay compare --out`), or a sweep's.")
     ],
     sql: Annotated[
         str, typer.Argument(metavar="[SQL]", help="One SELECT; without it, list the tables.")
@@ -36,7 +36,8 @@ def query(
 
     Every Parquet file of the folder is a table of its name (layers, windows, curves), and so is the summary. With
     --trace the trace's tables are there too, read only where the query needs them: trace.windows, trace.selections,
-    or selections alone where the run has no such table. The query can read these and no other file, writes nothing
+    or selections alone where the run has no such table. A sweep's folder has cells, layers and plan, also while it
+    runs. The query can read these and no other file, writes nothing
     and loads no extension. WINDOW is a word of SQL: the column of that name is written "window".
 
     Examples

@@ -13,7 +13,8 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
@@ -39,10 +40,13 @@ class OwnFile:
         Its path as given.
     sha256 : str
         Hash of its bytes.
+    source : bytes
+        What was run: the file may have changed since.
     """
 
     file: str
     sha256: str
+    source: bytes = field(repr=False)
 
 
 def add_files(paths: Iterable[Path], known: Iterable[str]) -> list[str]:
@@ -69,9 +73,34 @@ def add_files(paths: Iterable[Path], known: Iterable[str]) -> list[str]:
     return [_add(path, taken - set(OWN)) for path in paths]
 
 
+def add_source(file: str, source: bytes, known: Iterable[str]) -> str:
+    """Add a policy from a file's content, in the place of another content that gave the same name before.
+
+    Parameters
+    ----------
+    file : str
+        Its path where it was read, which messages name.
+    source : bytes
+    known : iterable of str
+        Names that specs know already.
+
+    Returns
+    -------
+    str
+        The policy's name.
+
+    Raises
+    ------
+    InputError
+        As :func:`add_files`.
+    """
+    return _added(Path(file), source, set(known) - set(OWN), replace=True)
+
+
 def files_of(names: Iterable[str]) -> dict[str, dict[str, str]]:
     """Where the policies among some names come from that are a user's own: file and hash by name."""
-    return {name: asdict(OWN[name]) for name in dict.fromkeys(names) if name in OWN}
+    own = {name: OWN[name] for name in dict.fromkeys(names) if name in OWN}
+    return {name: {"file": each.file, "sha256": each.sha256} for name, each in own.items()}
 
 
 def _add(path: Path, taken: set[str]) -> str:
@@ -79,19 +108,23 @@ def _add(path: Path, taken: set[str]) -> str:
         source = path.read_bytes()
     except OSError as problem:
         raise InputError(f"{path}: {problem.strerror}; give a Python file that holds a policy") from None
+    return _added(path, source, taken, replace=False)
+
+
+def _added(path: Path, source: bytes, taken: set[str], replace: bool) -> str:
     digest = hashlib.sha256(source).hexdigest()
     for name, own in OWN.items():
         if own.sha256 == digest:
             return name
     module = _run(path, source, f"replay_own_{digest[:16]}")
     policy = _checked(path, module)
-    if policy.name in taken or policy.name in OWN:
+    if policy.name in taken or (policy.name in OWN and not replace):
         other = f"by {OWN[policy.name].file}" if policy.name in OWN else "by a policy of this program"
         raise InputError(
             f"{path}: the name {policy.name!r} is taken {other}; give POLICY another (such as my-{policy.name})"
         )
     evict.POLICIES[policy.name] = module.__name__
-    OWN[policy.name] = OwnFile(str(path), digest)
+    OWN[policy.name] = OwnFile(str(path), digest, source)
     return policy.name
 
 
@@ -102,7 +135,7 @@ def _run(path: Path, source: bytes, name: str) -> ModuleType:
     spec = spec_from_loader(name, None, origin=str(path))
     assert spec is not None
     module = module_from_spec(spec)
-    module.__file__ = str(path.resolve())
+    module.__file__ = str(_lying(path, source, name))
     try:
         code = compile(source, module.__file__, "exec")
     except SyntaxError as problem:
@@ -119,6 +152,16 @@ def _run(path: Path, source: bytes, name: str) -> ModuleType:
         del sys.modules[name]
         raise InputError(f"{path}: {_told(problem, module.__file__)}") from None
     return module
+
+
+def _lying(path: Path, source: bytes, name: str) -> Path:
+    """Where the source lies as a file: where it was read, or elsewhere in a copy."""
+    from replay.jit import copied
+
+    with suppress(OSError):
+        if path.read_bytes() == source:
+            return path.resolve()
+    return copied(name, source) or path
 
 
 def _told(problem: BaseException, file: str) -> str:

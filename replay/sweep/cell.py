@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,13 +14,13 @@ import replay
 from replay.bound import Bound
 from replay.schema import RESULT, arrow_schema
 from replay.semantics import Semantics
+from replay.sweep.file import document_hash
 from replay.timing import PARAMETERS, ClockParams
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from replay.ledger import Tally
-    from replay.spec import PolicySpec
     from replay.trace import Trace
 
 TABLE = "sweep"
@@ -48,7 +49,9 @@ class Cell:
     version : str
         Of this package (:func:`package_version`).
     files : tuple of str
-        Hashes of the files that the spec names (:func:`files_in`).
+        Hashes of the files that the policy plays with (:func:`replay.sweep.file.files_in`).
+    by_layer : tuple of tuple of int, or None
+        Slots of each size class in each layer, of a budget file.
     """
 
     trace: str
@@ -61,32 +64,26 @@ class Cell:
     semantics: Semantics
     version: str
     files: tuple[str, ...] = ()
+    by_layer: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def bound(self) -> Bound:
         """The bound as a lane takes it."""
-        return Bound(self.slots, self.bytes, "sweep")
+        return Bound(self.slots, self.bytes, "sweep", self.by_layer)
+
+    @property
+    def lane(self) -> tuple[Any, ...]:
+        """What a lane plays: cells that agree in this, and in their trace, differ in clock and seed only."""
+        return (self.policy, self.routes, self.slots, self.bytes, self.by_layer, self.files)
 
     @property
     def name(self) -> str:
         """Hash of everything above: 32 hexadecimal digits."""
         asked = [
             self.trace, self.policy, self.routes, self.slots, self.bytes, clock_key(self.clock), self.seed,
-            self.semantics.describe(), self.version, self.files,
+            self.semantics.describe(), self.version, self.files, self.by_layer,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def files_in(spec: PolicySpec) -> tuple[str, ...]:
-    """Hashes of the files that a spec's options name, such as what a gate was calibrated to.
-
-    Parameters
-    ----------
-    spec : PolicySpec
-    """
-    values = [value for part in spec.parts for value in part.options.values() if isinstance(value, str)]
-    paths = [Path(value) for value in values if "\0" not in value and Path(value).is_file()]
-    return tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths)
 
 
 def clock_key(clock: ClockParams | None) -> tuple[Any, ...] | None:
@@ -116,8 +113,7 @@ def trace_hash(trace: Trace) -> str:
     str
         16 hexadecimal digits; wherever the trace lies.
     """
-    text = json.dumps(trace.meta.raw, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return document_hash(trace.meta.raw)[:16]
 
 
 @lru_cache(1)
@@ -182,6 +178,11 @@ def failed(cell: Cell, reason: str) -> pa.Table:
     return _table(cell, {}, 1, None, reason)
 
 
+def _layers(table: Sequence[Sequence[int]] | None) -> str | None:
+    """Slots by layer as text: size classes apart by semicolons."""
+    return None if table is None else ";".join(",".join(map(str, row)) for row in table)
+
+
 def _table(
     cell: Cell, columns: dict[str, Any], rows: int, tokens: int | None, failure: str | None
 ) -> pa.Table:
@@ -199,6 +200,8 @@ def _table(
         "slots": None if cell.slots is None else ",".join(map(str, cell.slots)),
         "capacity_slots": cell.bound.total_slots,
         "capacity_bytes": cell.bytes,
+        "slots_by_layer": _layers(cell.by_layer),
+        "files": ",".join(cell.files) or None,
         "seed": cell.seed,
         "semantics": semantics,
         **clock,

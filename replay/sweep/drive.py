@@ -1,31 +1,42 @@
-"""Who plays the passes: this process, worker processes of its own, or a Dask cluster (``distributed``).
+"""Who plays the passes: this process, or workers (:mod:`replay.sweep.cluster`).
 
 Workers hand tables back and only the driver writes, so a cluster needs no shared folder for results. A pass whose
 worker dies is given to another by the scheduler; one that keeps killing workers is halved, down to single cells. The
-driver keeps a few passes a worker under way, so that the list of cells may be long.
+driver keeps a few passes a worker under way, so that the list of cells may be long, and looks after the cluster while
+it waits: a scheduler that does not answer, or a cluster that stays without workers, ends the sweep.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import pickle
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from replay.errors import InputError, ReplayError
+from replay.sweep.cluster import GONE, KEPT, WAIT_S, some_threads
 from replay.sweep.plan import Pass, halves
 from replay.sweep.task import play_pass
 
 AHEAD = 3
 """Passes under way for each worker's thread."""
 
+LOOK_S = 1.0
+"""Seconds without a result after which the cluster is looked after."""
+
+HAND_OVER_S = 120.0
+"""Seconds in which the tables of a pass have to come over."""
+
 Finished = Callable[[str, Any], None]
 """Called with a cell's name and its table."""
 
 
-def play_here(passes: Sequence[Pass], threads: int | None, done: Finished) -> None:
+def play_here(
+    passes: Sequence[Pass], threads: int | None, done: Finished,
+    progress: Callable[[Pass, int], None] | None = None,
+) -> None:  # fmt: skip
     """Play passes in this process, one after the other.
 
     Parameters
@@ -35,89 +46,19 @@ def play_here(passes: Sequence[Pass], threads: int | None, done: Finished) -> No
         Lanes at once; the machine's cores where None.
     done : callable
         Takes each cell as its pass ends.
+    progress : callable, optional
+        Called with a pass and the windows of it that are done.
     """
     for each in passes:
-        for name, rows in play_pass(each, threads):
+        told = None if progress is None else partial(progress, each)
+        for name, rows in play_pass(each, threads, told):
             done(name, rows)
 
 
-def need_distributed(flag: str) -> None:
-    """Refuse what needs ``distributed`` where it is not installed.
-
-    Parameters
-    ----------
-    flag : str
-        What asks for it.
-
-    Raises
-    ------
-    InputError
-        It is not installed.
-    """
-    try:
-        import distributed  # noqa: F401
-    except ImportError:
-        raise InputError(
-            f"{flag}: needs Dask's distributed; install the extra: pip install 'moe-replay[sweep]'"
-        ) from None
-
-
-@contextmanager
-def local_cluster(workers: int) -> Iterator[Any]:
-    """A client of worker processes on this machine, one thread each; they end with the block.
-
-    Parameters
-    ----------
-    workers : int
-
-    Yields
-    ------
-    distributed.Client
-    """
-    from distributed import Client, LocalCluster
-
-    with tempfile.TemporaryDirectory(prefix="replay-sweep-", ignore_cleanup_errors=True) as scratch:
-        cluster = LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
-            local_directory=scratch, silence_logs=logging.CRITICAL,
-        )  # fmt: skip
-        with cluster, Client(cluster) as client:
-            yield client
-
-
-@contextmanager
-def cluster_at(address: str) -> Iterator[Any]:
-    """A client of a cluster that runs already.
-
-    Parameters
-    ----------
-    address : str
-        Of its scheduler: ``tcp://host:8786``.
-
-    Yields
-    ------
-    distributed.Client
-
-    Raises
-    ------
-    InputError
-        Nobody answers there.
-    """
-    from distributed import Client
-
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    try:
-        client = Client(address, timeout=10, set_as_default=False)
-    except (OSError, ValueError, TypeError) as problem:
-        reason = " ".join(str(problem).split())[:200]
-        raise InputError(
-            f"--cluster {address}: no scheduler answers ({reason}); give one such as tcp://127.0.0.1:8786"
-        ) from None
-    with contextlib.closing(client):
-        yield client
-
-
-def play_there(client: Any, passes: Sequence[Pass], done: Finished) -> None:
+def play_there(
+    client: Any, passes: Sequence[Pass], done: Finished, wait_s: float = WAIT_S,
+    say: Callable[[str], None] = lambda _: None,
+) -> None:  # fmt: skip
     """Play passes on a cluster's workers.
 
     Parameters
@@ -126,34 +67,62 @@ def play_there(client: Any, passes: Sequence[Pass], done: Finished) -> None:
     passes : sequence of Pass
     done : callable
         Takes each cell as it comes back.
+    wait_s : float
+        Seconds that the cluster may be without workers.
+    say : callable
+        Told what there is to know meanwhile.
 
     Raises
     ------
     ReplayError
         A pass cannot be played (its error), or a single cell killed its workers again and again.
     InputError
-        The cluster went away.
+        The cluster went away, or stayed without workers.
     """
-    from distributed import as_completed
-
     waiting = list(reversed(passes))
     under_way: dict[Any, Pass] = {}
-    results = as_completed(loop=client.loop)
+    results: SimpleQueue[Any] = SimpleQueue()
 
-    def fill() -> None:
-        threads = max(sum(client.nthreads().values()), 1)
+    play = _task()
+
+    def fill(threads: int) -> None:
         while waiting and len(under_way) < AHEAD * threads:
             each = waiting.pop()
-            future = client.submit(play_pass, each, key=_key(each), pure=False)
+            sent = pickle.dumps(each)
+            future = client.submit(play, each.cells[0].version, sent, key=_key(each), pure=False)
             under_way[future] = each
-            results.add(future)
+            future.add_done_callback(results.put)
 
-    fill()
-    while under_way:
-        future = next(results)
-        each = under_way.pop(future)
-        waiting.extend(_taken(future, each, done))
-        fill()
+    while waiting or under_way:
+        fill(some_threads(client, wait_s, say))
+        with suppress(Empty):
+            future = results.get(timeout=LOOK_S)
+            waiting.extend(_taken(future, under_way.pop(future), done))
+
+
+def _task() -> Callable[[str, bytes], list[Any]]:
+    """What a worker runs; it travels by value, so that one without this package tells so and does not break down."""
+
+    def play(version: str, sent: bytes) -> list[Any]:
+        import pickle
+
+        from distributed import get_worker
+
+        from replay.errors import InputError
+        from replay.sweep.cell import package_version
+
+        try:
+            if package_version() != version:
+                raise InputError(
+                    f"runs replay {package_version()}, the sweep {version}; install the same everywhere"
+                )
+            from replay.sweep.task import play_pass
+
+            return play_pass(pickle.loads(sent))  # noqa: S301 (what our driver sent)
+        except InputError as problem:
+            raise InputError(f"worker {get_worker().address}: {problem}") from None
+
+    return play
 
 
 def _key(each: Pass) -> str:
@@ -166,10 +135,10 @@ def _key(each: Pass) -> str:
 
 def _taken(future: Any, each: Pass, done: Finished) -> list[Pass]:
     """Take a pass's tables; what has to be tried again in smaller parts is returned."""
-    from distributed import KilledWorker
+    from distributed import CancelledError, KilledWorker
 
     try:
-        tables = future.result()
+        tables = future.result(timeout=HAND_OVER_S)
     except ReplayError:
         raise
     except KilledWorker:
@@ -178,13 +147,15 @@ def _taken(future: Any, each: Pass, done: Finished) -> list[Pass]:
         cell = each.cells[0]
         raise InputError(
             f"cell {cell.name} ({cell.policy} on {each.place}): its workers died again and again; give them more "
-            "memory and run the same command again, finished cells are kept"
+            f"memory; {KEPT}"
         ) from None
-    except Exception as problem:  # of the cluster: cancelled, connection lost, a worker without this package
+    except (OSError, CancelledError):
+        raise InputError(GONE) from None
+    except Exception as problem:  # of a worker without this package, or with another Python
         reason = " ".join(str(problem).split())[:200]
         raise InputError(
-            f"the cluster gave up a pass ({type(problem).__name__}: {reason}); are its scheduler and workers up, and "
-            "is this version of replay installed there? the same command goes on, finished cells are kept"
+            f"a worker cannot play a pass ({type(problem).__name__}: {reason}); is this version of replay installed "
+            f"there? {KEPT}"
         ) from None
     for name, rows in tables:
         done(name, rows)

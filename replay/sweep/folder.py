@@ -1,7 +1,7 @@
 """A sweep's folder: ``sweep.json``, the list of its cells, and ``cells/``, a Parquet file each that is finished.
 
-A file is written beside and renamed, so that whatever ends in ``.parquet`` is whole: programs may read the folder while
-the sweep runs. A file's bytes depend on its cell alone, not on who replayed it, with what or when.
+A file is written beside ``cells/`` and moved into it, so that whatever is in there is whole: programs may read that
+folder while the sweep runs. A file's bytes depend on its cell alone, not on who replayed it, with what or when.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ CELLS = "cells"
 _STALE_S = 600.0
 
 
-def open_folder(folder: Path) -> None:
-    """Make a sweep's folder, or take one that is there; what a killed run left half-written is cleared.
+def refuse_other(folder: Path) -> None:
+    """Refuse a place that cannot be, or become, a sweep's folder.
 
     Parameters
     ----------
@@ -46,8 +46,23 @@ def open_folder(folder: Path) -> None:
     if folder.is_dir() and not (folder / FILE).is_file() and not all(map(_begun, folder.iterdir())):
         raise InputError(f"{folder}: expected an empty folder, or one of a sweep ({FILE}); name another")
     refuse_unwritable(folder / FILE if folder.is_dir() else folder)
+
+
+def open_folder(folder: Path) -> None:
+    """Make a sweep's folder, or take one that is there; what a killed run left half-written is cleared.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Raises
+    ------
+    InputError
+        See :func:`refuse_other`.
+    """
+    refuse_other(folder)
     (folder / CELLS).mkdir(parents=True, exist_ok=True)
-    for path in (folder / CELLS).glob(".*.partial"):
+    for path in folder.glob(".*.partial"):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > _STALE_S:
                 path.unlink()
@@ -178,7 +193,7 @@ def keep(folder: Path, name: str, rows: pa.Table) -> None:
     """
     import pyarrow.parquet as pq
 
-    handle, staged = tempfile.mkstemp(prefix=f".{name}.", suffix=".partial", dir=folder / CELLS)
+    handle, staged = tempfile.mkstemp(prefix=f".{name}.", suffix=".partial", dir=folder)
     try:
         with open(handle, "wb") as file:
             pq.write_table(rows, file, compression="zstd")

@@ -7,22 +7,19 @@ of a policy that has no use for them, cost no lane of their own. How cells are g
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from replay.bound import Bound
-from replay.bound import resolve as resolve_bound
-from replay.candidate import Builder, refusal
+from replay.candidate import Builder
 from replay.errors import InputError
 from replay.provenance import file_notes
-from replay.semantics import Routes
-from replay.spec import PolicySpec
-from replay.sweep.cell import Cell, files_in, package_version, trace_hash
+from replay.sweep.cell import Cell, package_version, trace_hash
+from replay.sweep.file import File, at_places, files_in
 from replay.sweep.source import is_url, local_folder
-from replay.sweep.study import ClockChoice, Study, here, seeded
-from replay.timing import ClockParams, load_clock
+from replay.sweep.study import Study, here, seeded
+from replay.sweep.trial import Trial
 from replay.trace import Trace, open_trace
 
 LANES = 32
@@ -68,17 +65,33 @@ class Plan:
         What was left out, and why.
     notes : list of str
         What is to be known of the files that policies play with.
+    files : dict of str to File
+        Those files, by hash.
+    shapes : dict of str to (int, int)
+        Windows and layers of each trace, by its hash: what a cell costs grows with both.
     """
 
     named: list[Named]
     places: dict[str, str]
     left: list[str]
     notes: list[str] = field(default_factory=list)
+    files: dict[str, File] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def cells(self) -> list[Cell]:
         """Every cell once, in order."""
         return list({each.cell.name: each.cell for each in self.named}.values())
+
+    def work(self, cell: Cell) -> int:
+        """What a cell costs beside others: events of its trace.
+
+        Parameters
+        ----------
+        cell : Cell
+        """
+        windows, layers = self.shapes[cell.trace]
+        return windows * layers
 
 
 @dataclass(frozen=True)
@@ -90,10 +103,13 @@ class Pass:
     place : str
         The trace's folder or URL.
     cells : tuple of Cell
+    files : tuple of File
+        What their policies play with.
     """
 
     place: str
     cells: tuple[Cell, ...]
+    files: tuple[File, ...] = ()
 
 
 def plan_study(study: Study, scratch: Path, skip: bool = False, by_url: bool = False) -> Plan:
@@ -119,29 +135,35 @@ def plan_study(study: Study, scratch: Path, skip: bool = False, by_url: bool = F
         A trace cannot be read, a bound or clock does not fit it, or a policy cannot run and ``skip`` is not set.
     """
     plan = Plan([], {}, [])
+    named = {spec.text: files_in(spec, lambda text: here(text, study.path)) for spec in study.policies}
+    plan.files.update({file.sha256: file for each in named.values() for file in each})
     for i, text in enumerate(study.traces):
         given = text if is_url(text) else str(here(text, study.path))
         folder = local_folder(given, scratch / f"trace{i}")
         trace = open_trace(folder)
         remote = by_url and is_url(text)
         plan.places.setdefault(trace_hash(trace), given if remote else str(folder.resolve()))
-        plan.named.extend(_cells(study, trace, text, skip, plan.left))
+        plan.shapes[trace_hash(trace)] = (len(trace.windows), trace.meta.layers)
+        plan.named.extend(_cells(study, trace, text, named, skip, plan.left))
         for spec in study.policies:
-            plan.notes.extend(file_notes(trace, f"{spec.text} on {text}", [spec]))
+            places = {file.name: file.place for file in named[spec.text]}
+            plan.notes.extend(file_notes(trace, f"{spec.text} on {text}", [at_places(spec, places)]))
     if not plan.named:
         raise InputError(f"{study.path}: no cell is left to replay: {plan.left[0]}")
     return plan
 
 
-def _cells(study: Study, trace: Trace, text: str, skip: bool, left: list[str]) -> Iterable[Named]:
+def _cells(
+    study: Study, trace: Trace, text: str, files: dict[str, list[File]], skip: bool, left: list[str]
+) -> Iterable[Named]:
     """A trace's cells."""
     name, semantics = trace_hash(trace), study.semantics
     _check_start(study, trace)
-    bounds = [(_bound_name(each), _bound(each, trace)) for each in study.bounds]
-    clocks = [(each.name, _clock(each, trace)) for each in study.clocks]
-    builder = Builder(trace, bounds[0][1], semantics, None)
+    bounds = [(each.name, each.on(trace)) for each in study.bounds]
+    clocks = [(each.name, each.on(trace)) for each in study.clocks]
+    trial = Trial(Builder(trace, bounds[0][1], semantics, None))
     for routes, spec, bound in product(study.routes, study.policies, bounds):
-        reason = _refusal(builder, spec, routes, bound[1])
+        reason = trial.refusal(spec, routes, bound[1], files[spec.text])
         if reason is not None and not skip:
             raise InputError(
                 f"{study.path}: policy {spec.text}: {reason}; or leave such cells out with --skip"
@@ -152,14 +174,18 @@ def _cells(study: Study, trace: Trace, text: str, skip: bool, left: list[str]) -
         for clock, seed in product(clocks, study.seeds):
             cell = Cell(
                 name, seeded(spec, seed).text, routes.text, bound[1].slots, bound[1].bytes, clock[1], seed, semantics,
-                package_version(), files_in(spec),
+                package_version(), tuple(file.sha256 for file in files[spec.text]), bound[1].by_layer,
             )  # fmt: skip
             yield Named(cell, text, spec.text, bound[0], clock[0])
 
 
 def _check_start(study: Study, trace: Trace) -> None:
-    """Refuse a start that the trace does not have."""
+    """Refuse a start that the trace does not have, and budgets without arenas by layer."""
     semantics = study.semantics
+    if semantics.scope != "layer" and any(each.budget is not None for each in study.bounds):
+        raise InputError(
+            f'{study.path}: budget gives every layer its slots; add scope = "layer" to the table [semantics]'
+        )
     if semantics.warm >= len(trace.windows):
         raise InputError(
             f"{study.path}: start warm:{semantics.warm}: {trace.path} has {len(trace.windows)} windows, so none would "
@@ -169,36 +195,6 @@ def _check_start(study: Study, trace: Trace) -> None:
         raise InputError(
             f"{study.path}: start recorded needs the table residents, which {trace.path} lacks; use cold"
         )
-
-
-def _bound_name(bound: tuple[str | None, str | None]) -> str:
-    return bound[0] or bound[1] or "default"
-
-
-def _bound(bound: tuple[str | None, str | None], trace: Trace) -> Bound:
-    try:
-        return resolve_bound(*bound, trace.meta.policy, trace.classes)
-    except InputError as problem:
-        raise InputError(f"{trace.path}: {problem}") from None
-
-
-def _clock(choice: ClockChoice, trace: Trace) -> ClockParams | None:
-    try:
-        return None if choice.off else load_clock(choice.source, trace.meta.io)
-    except InputError as problem:
-        raise InputError(f"clock {choice.name!r}: {problem}") from None
-
-
-def _refusal(builder: Builder, spec: PolicySpec, routes: Routes, bound: Bound) -> str | None:
-    """Why a policy cannot run on a trace, or None."""
-    reason = refusal(spec, routes, builder.trace, bound)
-    if reason is not None:
-        return reason
-    try:
-        builder.rows(spec)  # draft retention looser than what was recorded
-    except InputError as problem:
-        return str(problem)
-    return None
 
 
 def passes(plan: Plan, todo: Sequence[Cell], workers: int = 1) -> list[Pass]:
@@ -218,7 +214,7 @@ def passes(plan: Plan, todo: Sequence[Cell], workers: int = 1) -> list[Pass]:
     """
     lanes: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in todo:
-        lanes.setdefault((cell.trace, cell.policy, cell.routes, cell.slots, cell.bytes), []).append(cell)
+        lanes.setdefault((cell.trace, *cell.lane), []).append(cell)
     by_trace: dict[str, list[list[Cell]]] = {}
     for key, cells in lanes.items():
         by_trace.setdefault(key[0], []).append(cells)
@@ -227,7 +223,9 @@ def passes(plan: Plan, todo: Sequence[Cell], workers: int = 1) -> list[Pass]:
     for trace, each in by_trace.items():
         rest = iter(each)
         while group := list(islice(rest, min(max(spread, 1), LANES))):
-            found.append(Pass(plan.places[trace], tuple(cell for lane in group for cell in lane)))
+            together = tuple(cell for lane in group for cell in lane)
+            files = dict.fromkeys(plan.files[name] for cell in together for name in cell.files)
+            found.append(Pass(plan.places[trace], together, tuple(files)))
     return found
 
 
@@ -235,4 +233,4 @@ def halves(each: Pass) -> list[Pass]:
     """A pass cut in two, at a lane where there are several; one cell cannot be cut."""
     middle = len(each.cells) // 2
     parts = (each.cells[:middle], each.cells[middle:])
-    return [Pass(each.place, part) for part in parts if part]
+    return [replace(each, cells=part) for part in parts if part]

@@ -4,7 +4,7 @@
 
     traces = ["traces/e256-moce", "s3://bucket/other"]  # folders, or URLs that fsspec reads
     policies = ["none+lru", "unpert1+lru", "none+random"]
-    slots = ["10%", "17.6%", 1442]  # as --slots; bytes = ["4000MiB"] as --bytes; left out: what compare takes
+    slots = ["10%", "17.6%", 1442]  # as --slots; bytes = ["4000MiB"] as --bytes, budget = ["layers.toml"] as --budget
     routes = ["recorded"]
     clocks = ["trace", "none", "disk.toml", { name = "slow", device_gbps = 1.5 }]
     seeds = [0, 1, 2]
@@ -12,51 +12,32 @@
     [semantics]  # as the flags of compare
     start = "warm:16"
 
-``clocks``: ``trace`` is the clock that ``compare`` takes without ``--clock``, ``none`` is ``--no-clock``. ``seeds`` set
-the option ``seed`` of every part of a spec that has one and does not set it; a policy without one is the same under
-every seed, and played once. A relative path is read from the study file's folder, or where nothing is there from the
-current one.
+Bounds are those of all three lists; where there are none, the one that ``compare`` takes. ``budget`` needs scope
+``layer``. ``clocks``: ``trace`` is the clock that ``compare`` takes without ``--clock``, ``none`` is ``--no-clock``.
+``seeds`` set the option ``seed`` of every part of a spec that has one and does not set it; a policy without one is the
+same under every seed, and played once. A relative path, in an option of a policy too, is read from the study file's
+folder, or where nothing is there from the current one. Policy files are not named here: a study may come from anyone,
+and they are code.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from replay.errors import InputError, nearest
 from replay.semantics import Routes, Semantics, routes_of, semantics_of
 from replay.spec import PolicySpec, declaration, parse, parse_all
+from replay.sweep.choice import NO_CLOCK, TRACE_CLOCK, BoundChoice, ClockChoice
 
-KEYS = ("traces", "policies", "slots", "bytes", "routes", "clocks", "seeds", "semantics")
+KEYS = ("traces", "policies", "slots", "bytes", "budget", "routes", "clocks", "seeds", "semantics")
 SEMANTICS = {
     "scope": str, "split": bool, "order": str, "cell": str, "start": str, "prefill": str, "prompt_hot": int,
 }  # fmt: skip
 MOST_SEED = 10**18 - 1
-NO_CLOCK, TRACE_CLOCK = "none", "trace"
-
-
-@dataclass(frozen=True)
-class ClockChoice:
-    """One entry of ``clocks``: its name in the results, and the file or the parameters that it stands for.
-
-    Attributes
-    ----------
-    name : str
-        ``none``, ``trace``, the file as given, or the table's ``name``.
-    source : Path, dict or None
-        What :func:`replay.timing.load_clock` takes; None for ``trace``, and for ``none``.
-    """
-
-    name: str
-    source: Path | Mapping[str, Any] | None = field(default=None, hash=False)
-
-    @property
-    def off(self) -> bool:
-        """Whether it is no clock at all."""
-        return self.name == NO_CLOCK
 
 
 @dataclass(frozen=True)
@@ -70,8 +51,7 @@ class Study:
         As given; :func:`here` finds the local ones.
     policies : tuple of PolicySpec
         Seeds not yet put in.
-    bounds : tuple of (str or None, str or None)
-        Slots and bytes of each, as the command line takes them; ``(None, None)``: the default.
+    bounds : tuple of BoundChoice
     routes : tuple of Routes
     clocks : tuple of ClockChoice
     seeds : tuple of int or None
@@ -84,7 +64,7 @@ class Study:
     path: Path
     traces: tuple[str, ...]
     policies: tuple[PolicySpec, ...]
-    bounds: tuple[tuple[str | None, str | None], ...]
+    bounds: tuple[BoundChoice, ...]
     routes: tuple[Routes, ...]
     clocks: tuple[ClockChoice, ...]
     seeds: tuple[int | None, ...]
@@ -118,7 +98,7 @@ def read_study(path: Path) -> Study:
             path,
             _texts(document, "traces", 'traces = ["traces/e256-moce"]', need=True),
             tuple(parse_all(_texts(document, "policies", 'policies = ["none+lru"]', need=True))),
-            _bounds(document),
+            _bounds(document, path),
             tuple(routes_of(_texts(document, "routes", 'routes = ["recorded"]') or None)),
             _clocks(document, path),
             _seeds(document),
@@ -168,15 +148,18 @@ def _texts(document: Mapping[str, Any], name: str, example: str, need: bool = Fa
     return tuple(values)
 
 
-def _bounds(document: Mapping[str, Any]) -> tuple[tuple[str | None, str | None], ...]:
-    """Slots first, then byte budgets; one default where there is neither."""
-    found: list[tuple[str | None, str | None]] = []
+def _bounds(document: Mapping[str, Any], path: Path) -> tuple[BoundChoice, ...]:
+    """Slots first, then byte budgets, then budget files; one default where there is none of them."""
+    found: list[BoundChoice] = []
     for name, example in (("slots", 'slots = [721, "17.6%"]'), ("bytes", 'bytes = ["4000MiB"]')):
         for value in _list(document, name, example):
             if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
                 raise InputError(f"{name}: expected figures or texts, found {_shown(value)}; write {example}")
-            found.append((str(value), None) if name == "slots" else (None, str(value)))
-    return tuple(found) or ((None, None),)
+            text = str(value)
+            found.append(BoundChoice(slots=text) if name == "slots" else BoundChoice(bytes=text))
+    for text in _texts(document, "budget", 'budget = ["budget/transfer.toml"]'):
+        found.append(BoundChoice(budget=text, file=here(text, path)))
+    return tuple(found) or (BoundChoice(),)
 
 
 def _clocks(document: Mapping[str, Any], path: Path) -> tuple[ClockChoice, ...]:

@@ -1,8 +1,8 @@
 """A sweep's folder as tables for SQL, also while the sweep runs: ``plan``, ``layers`` and ``cells``.
 
 ``plan`` is the list of the study's cells, ``layers`` the rows of those that are finished, under the study's names, and
-``cells`` a row a finished cell: sums, and the usual figures per committed token over decode windows. Cells of another
-study or another version of this program that lie in the folder are not seen.
+``cells`` a row a finished cell (none at first): sums, and the usual figures per committed token over decode windows.
+Cells of another study or another version of this program that lie in the folder are not seen.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from replay.errors import InputError
 from replay.schema import RESULT, arrow_schema
 from replay.sweep.folder import CELLS, FILE, finished, read_list
 
@@ -43,7 +42,7 @@ def register(connection: Any, folder: Path) -> None:
     Raises
     ------
     InputError
-        No cell is finished yet, or the list cannot be read.
+        The list cannot be read.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -51,15 +50,15 @@ def register(connection: Any, folder: Path) -> None:
     lines = read_list(folder)
     there = finished(folder)
     names = [name for name in dict.fromkeys(line["cell"] for line in lines) if name in there]
-    if not names:
-        raise InputError(f"{folder}: no cell is finished yet; ask again when some are")
     types = {"seed": pa.int64()}
     columns = {
         name: pa.array([line.get(name) for line in lines], types.get(name, pa.string())) for name in NAMES
     }
     connection.register("plan", pa.table(columns))
     files = [str(folder / CELLS / f"{name}.parquet") for name in names]
-    connection.register("sweep_rows", ds.dataset(files, schema=arrow_schema(RESULT[TABLE]), format="parquet"))
+    schema = arrow_schema(RESULT[TABLE])
+    rows = ds.dataset(files, schema=schema, format="parquet") if files else schema.empty_table()
+    connection.register("sweep_rows", rows)
     connection.execute(f"CREATE VIEW layers AS {_layers()}")
     connection.execute(f"CREATE VIEW cells AS {_cells()}")
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import atexit
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +22,16 @@ from replay.play import play
 from replay.semantics import parse_routes
 from replay.spec import parse
 from replay.sweep.cell import Cell, clock_key, failed, package_version, rows_of, trace_hash
+from replay.sweep.file import at_places, lay_out
 from replay.sweep.plan import Pass
 from replay.sweep.source import is_url, local_folder
 from replay.trace import Trace, open_trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_NAMES = threading.Lock()
+"""Held while lanes are made: a policy file of one pass may have the name of another pass's."""
 
 
 def play_pass(
@@ -49,7 +55,8 @@ def play_pass(
     Raises
     ------
     InputError
-        The trace cannot be read or is another one than was planned; or this process runs another version.
+        The trace, or a file that a policy plays with, cannot be read or is another one than was planned; or this
+        process runs another version.
     """
     first = each.cells[0]
     if first.version != package_version():
@@ -57,11 +64,13 @@ def play_pass(
             f"a worker runs replay {package_version()}, the sweep {first.version}; install the same everywhere"
         )
     trace = _opened(each.place, first.trace)
-    builders: dict[Any, Builder] = {}
     lanes: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in each.cells:
-        lanes.setdefault((cell.policy, cell.routes, cell.slots, cell.bytes), []).append(cell)
-    ready = [(cells, _candidate(trace, cells, builders)) for cells in lanes.values()]
+        lanes.setdefault(cell.lane, []).append(cell)
+    builders: dict[Any, Builder] = {}
+    with _NAMES:
+        places = lay_out(each.files, _scratch)
+        ready = [(cells, _candidate(trace, cells, places, builders)) for cells in lanes.values()]
     entries = {id(one.entry): one.entry for _, one in ready if isinstance(one, Candidate)}
     if entries:
         play(trace, list(entries.values()), threads=threads, progress=progress)
@@ -69,22 +78,26 @@ def play_pass(
     return [(cell.name, found[cell.name]) for cell in each.cells]
 
 
-def _candidate(trace: Trace, cells: list[Cell], builders: dict[Any, Builder]) -> Candidate | str:
+def _candidate(
+    trace: Trace, cells: list[Cell], places: Mapping[str, str], builders: dict[Any, Builder]
+) -> Candidate | str:
     """The lane of some cells that differ in clock and seed only, or why there is none."""
     first = cells[0]
     clocks = {clock_key(cell.clock): cell.clock for cell in cells if cell.clock is not None}
-    key = (first.slots, first.bytes, tuple(clocks))
+    key = (first.slots, first.bytes, first.by_layer, tuple(clocks))
     if key not in builders:
         main, *more = clocks.values() or (None,)
         builders[key] = Builder(
             trace, first.bound, first.semantics, main, clocks=[each for each in more if each], keep_windows=False
         )  # fmt: skip
+    spec = at_places(parse(first.policy), places)
     try:
-        return builders[key].candidate(parse(first.policy), parse_routes(first.routes), ())
-    except InputError as problem:
-        if first.files:  # which this process may lack
-            raise
-        return str(problem)
+        return builders[key].candidate(spec, parse_routes(first.routes), ())
+    except InputError as problem:  # in words that are the same on every machine
+        reason = str(problem).replace(str(trace.path), "the trace")
+        for name, place in places.items():
+            reason = reason.replace(place, name)
+        return reason
 
 
 def _rows(cell: Cell, one: Candidate | str) -> pa.Table:
@@ -111,9 +124,21 @@ def _opened(place: str, name: str) -> Trace:
     return trace
 
 
+def _of_worker() -> str | None:
+    """The folder of the worker that this process is, which its cluster clears; None elsewhere."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import get_worker
+
+    try:
+        return str(get_worker().local_directory)
+    except ValueError:  # no worker
+        return None
+
+
 @lru_cache(1)
 def _scratch() -> Path:
-    """A folder of this process for traces that it fetched; gone when it ends."""
-    folder = Path(tempfile.mkdtemp(prefix="replay-traces-"))
+    """A folder of this process for what it fetched; gone when it ends, of a worker that is killed too."""
+    folder = Path(tempfile.mkdtemp(prefix="replay-traces-", dir=_of_worker()))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
