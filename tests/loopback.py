@@ -24,7 +24,7 @@ def wait(until: Callable[[], Any], seconds: float = 60.0) -> None:
 def loopback(
     folder: Path, workers: int = 2, environment: Mapping[str, str] | None = None
 ) -> Iterator[SimpleNamespace]:
-    """A scheduler and its workers: ``address``, and the processes ``scheduler`` and ``workers``."""
+    """A scheduler and its workers in a folder: ``address``, and the processes ``scheduler`` and ``workers``."""
     file = folder / "scheduler.json"
     python = [sys.executable, "-m"]
     common = ["--scheduler-file", str(file), "--no-dashboard"]
@@ -35,7 +35,9 @@ def loopback(
         for i in range(workers)
     ]
     started = [
-        subprocess.Popen(each, stderr=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
+        subprocess.Popen(
+            each, stderr=subprocess.DEVNULL, env={**os.environ, **(environment or {})}, cwd=folder
+        )
         for each in commands
     ]
     try:
