@@ -180,28 +180,34 @@ def test_a_cluster_through_the_command(
 
 def counts(said: str) -> list[int]:
     """Cells, of them replayed, there before, failed, as a sweep's line says."""
-    found = re.fullmatch(r"(\d+) cells: (\d+) replayed, (\d+) were there(?:, (\d+) failed)?\n", said)
+    found = re.fullmatch(
+        r"([\d,]+) cells: ([\d,]+) replayed, ([\d,]+) were there(?:, ([\d,]+) failed)?\n", said
+    )
     assert found is not None, said
-    return [int(each or 0) for each in found.groups()]
+    return [int((each or "0").replace(",", "")) for each in found.groups()]
 
 
-def test_a_killed_driver_loses_no_finished_cell(traces: Path, tmp_path: Path) -> None:
-    """SIGKILL in the middle of a sweep, then the same command: what was there stays as it is, the rest follows."""
+@pytest.mark.parametrize("how", [(), ("--workers", "2")], ids=["here", "workers"])
+def test_a_killed_driver_loses_no_finished_cell(how: tuple[str, ...], traces: Path, tmp_path: Path) -> None:
+    """SIGKILL early and again later, then the same command: what was there stays as it is, the rest follows."""
     slots = list(range(10, 10 + -(-CELLS // 5)))
     grid = write(
         tmp_path / "grid.toml", traces=[str(traces / "b")], policies=POLICIES, slots=slots, seeds=[3]
     )
     out, total = tmp_path / "out", 5 * len(slots)
-    command = [sys.executable, "-m", "replay", "sweep", str(grid), "--out", str(out), "-q"]
+    command = [sys.executable, "-m", "replay", "sweep", str(grid), *how, "--out", str(out), "-q"]
     done = out / "cells"
 
     def finished() -> dict[str, tuple[int, bytes]]:
         return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in done.glob("*.parquet")}
 
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as driver:
-        wait(lambda: done.is_dir() and any(done.glob("*.parquet")))
-        driver.send_signal(signal.SIGKILL)
-    before = finished()
+    before: dict[str, tuple[int, bytes]] = {}
+    for part in (0.0, 0.5):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
+            wait(lambda part=part: done.is_dir() and len(list(done.glob("*.parquet"))) > part * total)
+            driver.send_signal(signal.SIGKILL)
+        assert before.items() <= finished().items()
+        before = finished()
     assert 0 < len(before) < total
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     first = counts(said)

@@ -61,8 +61,8 @@ def local_cluster(workers: int) -> Iterator[Any]:
     with tempfile.TemporaryDirectory(prefix="replay-sweep-", ignore_cleanup_errors=True) as scratch:
         with _of_the_terminal_blocked():
             cluster = LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None,
-                local_directory=scratch, silence_logs=logging.CRITICAL,
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
+                local_directory=scratch, silence_logs=logging.CRITICAL, scheduler_kwargs={"dashboard": False},
             )  # fmt: skip
         with cluster, Client(cluster) as client:
             yield client

@@ -8,7 +8,6 @@ it waits: a scheduler that does not answer, or a cluster that stays without work
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -79,6 +78,8 @@ def play_there(
     InputError
         The cluster went away, or stayed without workers.
     """
+    from distributed.protocol import serialize_bytes
+
     waiting = list(reversed(passes))
     under_way: dict[Any, Pass] = {}
     results: SimpleQueue[Any] = SimpleQueue()
@@ -88,7 +89,7 @@ def play_there(
     def fill(threads: int) -> None:
         while waiting and len(under_way) < AHEAD * threads:
             each = waiting.pop()
-            sent = pickle.dumps(each)
+            sent = serialize_bytes(each)
             future = client.submit(play, each.cells[0].version, sent, key=_key(each), pure=False)
             under_way[future] = each
             future.add_done_callback(results.put)
@@ -104,9 +105,8 @@ def _task() -> Callable[[str, bytes], list[Any]]:
     """What a worker runs; it travels by value, so that one without this package tells so and does not break down."""
 
     def play(version: str, sent: bytes) -> list[Any]:
-        import pickle
-
         from distributed import get_worker
+        from distributed.protocol import deserialize_bytes
 
         from replay.errors import InputError
         from replay.sweep.cell import package_version
@@ -118,7 +118,7 @@ def _task() -> Callable[[str, bytes], list[Any]]:
                 )
             from replay.sweep.task import play_pass
 
-            return play_pass(pickle.loads(sent))  # noqa: S301 (what our driver sent)
+            return play_pass(deserialize_bytes(sent))
         except InputError as problem:
             raise InputError(f"worker {get_worker().address}: {problem}") from None
 
