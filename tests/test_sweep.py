@@ -419,7 +419,10 @@ DAMAGES: list[tuple[dict[str, Any] | str, str]] = [
     ({"policy_file": ["mine.py"]}, "unknown key 'policy_file'"),
     ({"policies": ["none+lives"]}, "no policy is called 'lives'"),
     ({"policies": ["unpert1+calibrated:q=no.json"]}, "calibrated: q=no.json: nothing is there"),
-    ({"policies": ["unpert1+calibrated:q=TRACE/trace.json"]}, "a file that `replay calibrate` wrote"),
+    (
+        {"policies": ["unpert1+calibrated:q=TRACE/trace.json"]},
+        "expected 'replay-q', as `replay calibrate` writes",
+    ),
     ({"policies": ["none+static:train=nowhere"]}, "static: train=nowhere: nothing is there"),
     ({"policies": ["none+static:train=sessions/77"]}, "no session from 77 to 77"),
     ({"policies": ["none+static"]}, "static needs training sessions"),
@@ -525,7 +528,7 @@ def test_what_kills_its_workers_is_halved_and_then_refused(study: Path, tmp_path
     from distributed import KilledWorker
 
     class Killed:
-        def result(self) -> None:
+        def result(self, timeout: float) -> None:
             raise KilledWorker("task", "worker", 3)
 
     planned = plan.plan_study(read_study(study), tmp_path)

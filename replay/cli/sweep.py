@@ -147,7 +147,7 @@ def _run(study: "Study", plan: "Plan", out: Path, players: Players, quiet: bool)
     Each of them is counted once: replayed, there before, or failed (no figures, whether played now or before).
     """
     from replay.cli.meter import Meter, say, shown
-    from replay.sweep.folder import begin, failures, keep, refuse_other, unfinished
+    from replay.sweep.folder import begin, failures, finished, keep, refuse_other, unfinished
 
     cells = plan.cells
     refuse_other(out)
@@ -170,7 +170,8 @@ def _run(study: "Study", plan: "Plan", out: Path, players: Players, quiet: bool)
         except BaseException as problem:
             if not quiet:
                 on = "" if isinstance(problem, ReplayError) else "; the same command goes on"
-                say(f"{meter.there + meter.done:,} of {meter.total:,} cells are finished{on}")
+                there = len(finished(out) & {cell.name for cell in cells})
+                say(f"{there:,} of {meter.total:,} cells are finished{on}")
             raise
     return {
         "rows": len(plan.named), "cells": len(cells), "replayed": meter.done - meter.failed,
