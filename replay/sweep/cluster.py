@@ -58,6 +58,7 @@ def local_cluster(workers: int) -> Iterator[Any]:
     """
     from distributed import Client, LocalCluster
 
+    _hush()  # before the cluster notes what to put back when it closes
     with tempfile.TemporaryDirectory(prefix="replay-sweep-", ignore_cleanup_errors=True) as scratch:
         with _of_the_terminal_blocked():
             cluster = LocalCluster(
@@ -66,6 +67,12 @@ def local_cluster(workers: int) -> Iterator[Any]:
             )  # fmt: skip
         with cluster, Client(cluster) as client:
             yield client
+
+
+def _hush() -> None:
+    """Leave it to us to tell what fails, once."""
+    for name in ("distributed", "distributed.client", "tornado", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @contextmanager
@@ -106,8 +113,7 @@ def cluster_at(address: str) -> Iterator[Any]:
     """
     from distributed import Client
 
-    for name in ("distributed", "distributed.client", "tornado", "asyncio"):  # what fails is told once, by us
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    _hush()
     try:
         kind = asyncio.run(asyncio.wait_for(_kind(address), ANSWER_S))
         if kind != "Scheduler":

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from replay.errors import InputError
@@ -193,14 +193,11 @@ def keep(folder: Path, name: str, rows: pa.Table) -> None:
     """
     import pyarrow.parquet as pq
 
-    handle, staged = tempfile.mkstemp(prefix=f".{name}.", suffix=".partial", dir=folder)
+    staged = folder / f".{name}.{os.getpid()}-{token_hex(4)}.partial"
     try:
-        with open(handle, "wb") as file:
+        with staged.open("xb") as file:
             pq.write_table(rows, file, compression="zstd")
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(staged, 0o666 & ~mask)
         os.replace(staged, folder / CELLS / f"{name}.parquet")
     except BaseException:
-        Path(staged).unlink(missing_ok=True)
+        staged.unlink(missing_ok=True)
         raise
