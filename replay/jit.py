@@ -14,6 +14,8 @@ The decorators:
 - ``gate``: an admission gate of signature ``ASK``, likewise.
 - ``inline``: a small function used inside kernels, compiled into its callers and not cached by itself.
 - ``called``: a larger or rarer one, inlined only where the compiler sees fit (a copy at every call costs compile time).
+  Not for a hot one that takes tuples of arrays: a call copies them word by word (lanes with read-ahead took a third
+  longer).
 - ``apart``: a function that allocates, called by a driver or an ``inline`` of one that does not.
 
 ``loop`` and ``step`` leave out Python's rule that -1 is the last element: no index there is negative.
