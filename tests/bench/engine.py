@@ -221,22 +221,18 @@ def compare_all(path: Path) -> None:
 
 
 def curves(trace: Trace, repeats: int) -> list[Line]:
-    """LRU at every capacity in one pass, beside LRU at one."""
+    """LRU and Belady at every capacity in one pass, beside the same at one."""
     grid = parse_grid("all", trace.classes)
-    rows = Semantics(order="rows")
-    ours, theirs = seconds(
-        lambda: survey(trace, ["none+lru"], grid, semantics=rows, layers=[]),
-        lambda: compare(trace, ["none+lru"], grid=(), semantics=rows),
-        repeats=repeats,
-    )
-    return [
-        (
-            f"lru at {len(grid.bounds):,} capacities: time",
-            f"{ours:.2f} s",
-            f"at one capacity {theirs:.2f} s",
-            f"{ours / theirs:.2f} x",
+    lines = []
+    for name, semantics in (("lru", Semantics(order="rows")), ("belady", Semantics())):
+        ours, theirs = seconds(
+            lambda: survey(trace, [f"none+{name}"], grid, semantics=semantics, layers=[]),  # noqa: B023
+            lambda: compare(trace, [f"none+{name}"], grid=(), semantics=semantics),  # noqa: B023
+            repeats=repeats,
         )
-    ]
+        what, beside = f"{name} at {len(grid.bounds):,} capacities: time", f"at one capacity {theirs:.2f} s"
+        lines.append((what, f"{ours:.2f} s", beside, f"{ours / theirs:.2f} x"))
+    return lines
 
 
 def grouping(trace: Trace, folder: Path) -> list[Line]:
