@@ -163,7 +163,8 @@ def unlink(m: Memory, read: int) -> None:
 @inline
 def _duration(m: Memory, size: int, stream: float, device: float) -> int:
     """Address of what a piece of some size takes on the link, and in one stream."""
-    known = KNOWN + 4 * (((size * 0x9E3779B1) >> (32 - KNOWN_BITS)) & (SIZES - 1))
+    low = size & 0x7FFFFFFF  # so that the product is an int64, compiled or not
+    known = KNOWN + 4 * (((low * 0x9E3779B1) >> (32 - KNOWN_BITS)) & (SIZES - 1))
     if m[known + OF_SIZE] != size:
         m[known + OF_SIZE] = size
         m[known + ON_LINK] = math.ceil(size / device)

@@ -210,6 +210,13 @@ def told(name: str, sums: Mapping[str, NDArray[np.int64]], tally: Tally) -> NDAr
     return sums[source] / 1000.0 if source in TIMES else sums[source]
 
 
+def microseconds(ns: NDArray[np.int64]) -> pl.Series:
+    """Times as a table shows them, each the nearest double; null for ``NEVER``."""
+    import polars as pl
+
+    return pl.Series(ns / 1000.0).set(pl.Series(ns == NEVER), None)  # polars' own division misses by a bit
+
+
 def framed(table: str, rows: int, values: Mapping[str, Any]) -> pl.DataFrame:
     """Some columns of a result table; a text or None is the value of every row."""
     import polars as pl
@@ -248,9 +255,6 @@ def reads_frame(policy: str, routes: str, parts: Sequence[Reads], warm: int = 0)
     def joined(name: str) -> NDArray[Any]:
         return np.concatenate([getattr(each, name) for each in parts]) if parts else np.empty(0, np.int64)
 
-    def time(name: str) -> pl.Expr:
-        return pl.when(pl.col(name) == NEVER).then(None).otherwise(pl.col(name) / 1000.0)
-
     frame = pl.DataFrame(
         {
             "policy": pl.Series([policy], dtype=pl.String).new_from_index(0, len(joined("window"))),
@@ -260,23 +264,21 @@ def reads_frame(policy: str, routes: str, parts: Sequence[Reads], warm: int = 0)
             "expert": joined("expert"),
             "kind": np.where(joined("demand").astype(bool), "demand", "prefetch").astype(object),
             "bytes": joined("bytes"),
-            **{name: joined(name) for name in ("issued_ns", "started_ns", "done_ns", "needed_ns")},
+            **{
+                f"{each}_us": microseconds(joined(f"{each}_ns"))
+                for each in ("issued", "started", "done", "needed")
+            },
             "fate": joined("fate"),
         },
         schema_overrides={"kind": pl.String},
     ).filter(pl.col("window") >= warm)
     names = pl.Series([*FATE_NAMES, None], dtype=pl.String)
-    return (
-        frame.with_columns(
-            pl.col("window").cast(pl.UInt32),
-            pl.col("layer", "expert").cast(pl.UInt16),
-            pl.col("bytes").cast(pl.UInt64),
-            *(time(f"{each}_ns").alias(f"{each}_us") for each in ("issued", "started", "done", "needed")),
-            fate=names.gather(frame["fate"].cast(pl.UInt32)),
-        )
-        .drop("issued_ns", "started_ns", "done_ns", "needed_ns")
-        .select(
-            *("policy", "routes", "window", "layer", "expert", "kind", "bytes"),
-            *("issued_us", "started_us", "done_us", "needed_us", "fate"),
-        )
+    return frame.with_columns(
+        pl.col("window").cast(pl.UInt32),
+        pl.col("layer", "expert").cast(pl.UInt16),
+        pl.col("bytes").cast(pl.UInt64),
+        fate=names.gather(frame["fate"].cast(pl.UInt32)),
+    ).select(
+        *("policy", "routes", "window", "layer", "expert", "kind", "bytes"),
+        *("issued_us", "started_us", "done_us", "needed_us", "fate"),
     )

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from replay.fate import NEVER
-from replay.ledger import Tally, framed, told
+from replay.ledger import Tally, framed, microseconds, told
 from replay.schema import RESULT
 from replay.trace.chunk import Windows
 
@@ -73,8 +72,7 @@ class WindowRows:
                 None if windows.domain is None else pl.Series(windows.domain, dtype=pl.String).gather(number)
             )
         if name == "total_us":
-            total = sums["total_ns"]
-            return pl.Series(total / 1000.0).set(pl.Series(total == NEVER), None)
+            return microseconds(sums["total_ns"])
         if name in ("picks_made", "picks_kept") and self.routes == "recorded":
             return None
         return told(name, sums, self.tally)

@@ -351,6 +351,22 @@ def test_a_read_too_large_for_the_arithmetic_is_refused():
         Clock(ClockParams(), np.full((1, 1), 2**47))
 
 
+@pytest.mark.filterwarnings("error")  # of an overflow, where the kernels are not compiled
+def test_sizes_beyond_32_bits():
+    sizes = [3 * 2**32, 3 * 2**32 + 3, 2**46]
+    log = [
+        (OP_WINDOW, 0),
+        (OP_EVENT, 0),
+        *((OP_DEMAND, key) for key in (0, 1, 2, 0)),
+        (OP_ASK, 0),
+        (OP_FREE, 0),
+    ]
+    account = run(log, [sizes], pieces=3, workers=1, reserved=0)
+    assert account.columns["disk_bytes"].tolist() == [sum(sizes) + sizes[0]]
+    # one piece after the other, a nanosecond a byte
+    assert account.columns["wait_ns"].tolist() == [sum(sizes) + sizes[0]]
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8, 200])
 def test_reads_go_by_ascending_id_whatever_the_order_of_the_log(count):
     for seed in range(20):

@@ -5,8 +5,8 @@ import pytest
 
 from replay.engine.frame import COUNTERS
 from replay.errors import IdentityError
-from replay.fate import EVENT_COLUMNS, Account
-from replay.ledger import Tally
+from replay.fate import DEMAND, EVENT_COLUMNS, NEVER, Account, Reads
+from replay.ledger import Tally, reads_frame
 
 LAYERS, WINDOWS = 3, 4
 
@@ -66,3 +66,13 @@ def test_an_event_that_does_not_add_up_is_named(window: int, layer: int, column:
     tally = Tally("unpert1", LAYERS, timed=True)
     with pytest.raises(IdentityError, match=rf"unpert1: \(window - 8, layer\), \({window}, {layer}\): "):
         tally.add(8, np.zeros(WINDOWS, np.uint8), counts, peaks, account)
+
+
+def test_times_of_reads_are_the_nearest_microseconds() -> None:
+    times = np.array([846_670, 430_080_100, 1, NEVER])
+    zeros = np.zeros(4, np.int64)
+    reads = Reads(zeros, zeros, zeros, zeros == 0, zeros + 1, times, times, times, times, zeros + DEMAND)
+    table = reads_frame("x", "recorded", [reads])
+    for name in ("issued_us", "started_us", "done_us", "needed_us"):
+        assert table[name].to_list() == [846.67, 430080.1, 0.001, None]
+    assert reads_frame("x", "recorded", []).schema == table.schema
