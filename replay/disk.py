@@ -36,16 +36,13 @@ LIVE = 10  # read-ahead reads neither claimed nor retired
 NEW_UNTIL, OLD_UNTIL = 11, 12  # when the last running piece of a limbo generation is done
 UNFREED = 13  # 1 from an event's ask to its OP_FREE in split mode
 WORKERS, AHEAD_LIMIT, PIECES, LATENCY, SPLIT, LAYERS, EXPERTS = range(14, 21)
-ACTIVE, READS, CLAIMS, DEMANDS = range(21, 25)  # addresses of the parts behind the heap
+ACTIVE, READS, CLAIMS, DEMANDS = range(21, 25)  # addresses of the parts behind the ring
 AT, WRITTEN = 25, 26  # of one call: log row that the kernel stands at; records given out
 CLAIMED, DEMANDED, ASKED = 27, 28, 29  # of one event: claims and demands named so far; when it asked
-FIRST, WRAP = (
-    30,
-    31,
-)  # of the ring: where the piece stands that is done first, counted from RING; words, less one
+FIRST, WRAP = 30, 31  # of the ring: offset of the piece that is done first; words, less one
 KNOWN, KNOWN_BITS = 32, 5  # what pieces of some sizes take, SIZES of them at most, each at its hash's place
-SIZES = 1 << KNOWN_BITS
-RING = KNOWN + 4 * SIZES
+SIZES, KNOWN_SIZE = 1 << KNOWN_BITS, 4
+RING = KNOWN + KNOWN_SIZE * SIZES
 
 AHEAD, URGENT = 0, 1
 
@@ -58,11 +55,8 @@ RUNNING_SIZE = 4
 
 # -- read
 BYTES = 0
-CARRY, OFFSET, WAITING = (
-    1,
-    2,
-    3,
-)  # of the next piece: its share of REST so far, its begin; pieces that wait in the queue
+CARRY, OFFSET = 1, 2  # of the next piece: what is carried of REST, and its begin
+WAITING = 3  # pieces that wait in the queue
 RUNNING, LAST_DONE, DONE_BYTES = 4, 5, 6
 BEFORE, AFTER, QUEUE = 7, 8, 9  # neighbours in the queue, -1: none; which queue
 CELL = 10  # event that it is counted at
@@ -164,7 +158,7 @@ def unlink(m: Memory, read: int) -> None:
 def _duration(m: Memory, size: int, stream: float, device: float) -> int:
     """Address of what a piece of some size takes on the link, and in one stream."""
     low = size & 0x7FFFFFFF  # so that the product is an int64, compiled or not
-    known = KNOWN + 4 * (((low * 0x9E3779B1) >> (32 - KNOWN_BITS)) & (SIZES - 1))
+    known = KNOWN + KNOWN_SIZE * (((low * 0x9E3779B1) >> (32 - KNOWN_BITS)) & (SIZES - 1))
     if m[known + OF_SIZE] != size:
         m[known + OF_SIZE] = size
         m[known + ON_LINK] = math.ceil(size / device)
