@@ -18,7 +18,7 @@ from replay.errors import IdentityError
 from replay.fate import EVENT_COLUMNS, NEVER, Account, Reads
 from replay.fate import FATES as FATE_NAMES
 from replay.packed import Packed
-from replay.schema import RESULT
+from replay.schema.result import RESULT
 from replay.totals import add_cells
 
 if TYPE_CHECKING:

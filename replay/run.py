@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from replay import __version__
 from replay.document import read_json
 from replay.errors import InputError
-from replay.schema import RESULT
+from replay.schema.result import RESULT
 from replay.text import as_text, no_formula
 from replay.trace.staging import staged_folder
 from replay.window_table import WindowTable

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from replay.ledger import Tally, framed, microseconds, told
-from replay.schema import RESULT
+from replay.schema.result import RESULT
 from replay.trace.chunk import Windows
 
 KEY = ("policy", "routes")

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from replay.run import Run
-from replay.schema import RESULT
+from replay.schema.result import RESULT
 from replay.window_table import WindowTable
 
 POLICIES = ("none+lru", "unpert1+lru", "oracle+lru")

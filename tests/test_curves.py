@@ -24,7 +24,7 @@ from replay.grouping import FIGURES, group_windows
 from replay.importers import Request, importer
 from replay.lane import Shape
 from replay.resolve import resolve
-from replay.schema import RESULT
+from replay.schema.result import RESULT
 from replay.semantics import Semantics, parse_prefill, parse_start
 from replay.spec import parse
 from replay.survey import Survey, survey

@@ -16,7 +16,7 @@ from replay.errors import InputError
 from replay.report.policies import policy_figures
 from replay.report.subject import Subject
 from replay.run import load
-from replay.schema import RESULT
+from replay.schema.result import RESULT
 from replay.spec import declaration, parse
 from replay.timing import ClockParams
 from replay.trace import open_trace

@@ -7,7 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from replay.schema import RESULT, TRACE, Table, arrow_schema, arrow_type, to_json
+from replay.schema.arrow import arrow_schema, arrow_type
+from replay.schema.page import to_json
+from replay.schema.result import RESULT
+from replay.schema.table import Table
+from replay.schema.trace import TRACE
 
 ALL = [("trace", table) for table in TRACE.values()] + [("result", table) for table in RESULT.values()]
 

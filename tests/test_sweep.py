@@ -382,7 +382,8 @@ def test_queries_while_it_runs(done: Path, study: Path, tmp_path: Path, cli: Cli
 
 def test_a_cell_file_says_all_by_itself(done: Path) -> None:
     path = next((done / "cells").glob("*.parquet"))
-    from replay.schema import RESULT, arrow_schema
+    from replay.schema.arrow import arrow_schema
+    from replay.schema.result import RESULT
 
     assert pq.read_schema(path).remove_metadata() == arrow_schema(RESULT["sweep"])
     table = pq.read_table(path)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from raw_trace import Raw, healthy
 
 from replay.errors import InputError
-from replay.schema import TRACE
+from replay.schema.trace import TRACE
 from replay.trace import TraceWriter, open_trace, write_trace
 from replay.trace.validate import validate
 

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from replay.errors import CheckFailed, InputError
-from replay.schema import RESULT, TRACE, to_json
+from replay.schema.page import to_json
+from replay.schema.result import RESULT
+from replay.schema.trace import TRACE
 
 
 def schema(

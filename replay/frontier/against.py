@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from replay.schema import RESULT
+from replay.schema.result import RESULT
 from replay.verdict.interval import mean_interval
 
 FIGURES = ("misses", "wait_us")

@@ -13,7 +13,7 @@ from replay.candidate import Candidate
 from replay.frontier.against import Line, frame_schema
 from replay.frontier.family import Family
 from replay.frontier.point import Point, Ways
-from replay.schema import FRONTIER_COUNTS
+from replay.schema.study import FRONTIER_COUNTS
 from replay.trace import Trace
 
 

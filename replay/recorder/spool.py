@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from replay.document import read_json
 from replay.errors import InputError
-from replay.schema import TRACE
+from replay.schema.trace import TRACE
 from replay.text import all_text
 from replay.trace.fields import FILE
 from replay.trace.staging import refuse_taken

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import replay
 from replay.bound import Bound
-from replay.schema import RESULT, arrow_schema
+from replay.schema.arrow import arrow_schema
+from replay.schema.result import RESULT
 from replay.semantics import Semantics
 from replay.sweep.file import document_hash
 from replay.timing import PARAMETERS, ClockParams

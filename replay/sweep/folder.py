@@ -168,7 +168,8 @@ def failures(folder: Path, names: Sequence[str]) -> int:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    from replay.schema import RESULT, arrow_schema
+    from replay.schema.arrow import arrow_schema
+    from replay.schema.result import RESULT
 
     files = [str(folder / CELLS / f"{name}.parquet") for name in names]
     rows = ds.dataset(files, schema=arrow_schema(RESULT["sweep"]), format="parquet")

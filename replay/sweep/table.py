@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from replay.schema import RESULT, arrow_schema
+from replay.schema.arrow import arrow_schema
+from replay.schema.result import RESULT
 from replay.sweep.folder import CELLS, FILE, finished, read_list
 
 TABLE = "sweep"

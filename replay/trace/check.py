@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replay.schema import INTEGERS
+from replay.schema.table import INTEGERS
 from replay.trace.columns import Block, Flat, Lists
 from replay.trace.failure import Failure, Sink
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from replay.schema import INTEGERS, Column, Table
+from replay.schema.table import INTEGERS, Column, Table
 
 
 @dataclass

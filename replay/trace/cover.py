@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from replay.schema import TRACE
+from replay.schema.trace import TRACE
 from replay.trace.check import Frame, Report
 from replay.trace.columns import Block, Lists
 from replay.trace.gather import join, join_lists

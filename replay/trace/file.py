@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replay.schema import TRACE, Column, Table
+from replay.schema.table import Column, Table
+from replay.schema.trace import TRACE
 from replay.trace.check import Report
 from replay.trace.columns import fits
 from replay.trace.meta import TableEntry, table_path

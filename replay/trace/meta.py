@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replay.schema import TRACE
+from replay.schema.trace import TRACE
 from replay.trace.failure import Sink
 from replay.trace.fields import FILE, FORMAT, VERSION, Fields, is_int, read_document
 

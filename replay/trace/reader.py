@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from replay.errors import InputError, nearest
-from replay.schema import TRACE
+from replay.schema.trace import TRACE
 from replay.trace.check import Frame, Report, Reports
 from replay.trace.chunk import Chunk, Windows, ranges
 from replay.trace.cover import check_windows

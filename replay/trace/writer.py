@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replay.errors import InputError, nearest
-from replay.schema import TRACE, Column, arrow_type
+from replay.schema.arrow import arrow_type
+from replay.schema.table import Column
+from replay.schema.trace import TRACE
 from replay.text import all_text
 from replay.trace.fields import FILE, FORMAT, VERSION
 from replay.trace.reader import open_trace
