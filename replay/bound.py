@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.arena import Plan, plan_bytes, plan_slots
 from replay.document import read_toml
 from replay.errors import InputError
+from replay.partition import Plan, plan_bytes, plan_slots
 from replay.units import format_bytes, parse_bytes, parse_share
 
 _WHOLE = re.compile(r"[0-9]{1,15}")
@@ -79,7 +79,7 @@ class Bound:
         return Bound(tuple(_nearest(n * factor) for n in self.slots), None, f"{factor:g} x")
 
     def plan(self, classes: NDArray[np.uint8], by_layer: bool) -> Plan:
-        """Cut the bound into parts (see :class:`replay.arena.Plan`)."""
+        """Cut the bound into parts (see :class:`replay.partition.Plan`)."""
         if self.slots is None:
             layers, experts = classes.shape
             return plan_bytes(layers, experts, self.bytes or 0, by_layer)

@@ -26,16 +26,16 @@ from replay.arena import (
     NEXT_USE,
     TRACKED,
     WINDOW_TIMES,
-    Plan,
-    build,
 )
 from replay.chunk import IN_PLAY, Demand, Prepared, listed, no_guesses
 from replay.engine.loop import run_chunk
 from replay.evict import load as load_eviction
 from replay.evict.plain import taken_inside
 from replay.lookahead import Future
+from replay.memory import build
 from replay.nominal import Plan as NominalPlan
 from replay.nominal import lay_plan
+from replay.partition import Plan
 from replay.predict import POLICIES as READ_AHEAD
 from replay.predict.ranking import Ranking
 from replay.resolve import Resolved

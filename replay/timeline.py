@@ -18,7 +18,6 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from replay.arena import sort_words
 from replay.disk import (
     ACTIVE,
     AHEAD,
@@ -69,6 +68,7 @@ from replay.disk import (
 from replay.fate import CANCELLED, DEMAND, EVENT_COLUMNS, LATE, NEVER, PARTIAL, TIMELY, UNUSED
 from replay.jit import MEMORY, called, loop
 from replay.log import OP_ASK, OP_CLAIM, OP_DEMAND, OP_EVENT, OP_FREE, OP_ISSUE, OP_RETIRE, OP_WINDOW
+from replay.sort import sort_words
 
 Grid = NDArray[np.int64]
 _GRID = types.int64[:, ::1]

@@ -12,7 +12,7 @@ from slow.make import draw_trace, write
 from test_engine_twin import lists
 
 from replay import evict
-from replay.arena import FAR, plan_slots
+from replay.arena import FAR
 from replay.bound import Bound
 from replay.chunk import Demand, prepare
 from replay.comparison import compare
@@ -21,6 +21,7 @@ from replay.errors import InputError
 from replay.lane import Lane, Shape
 from replay.lookahead import foresee
 from replay.offline import Played, beaten, holds
+from replay.partition import plan_slots
 from replay.resolve import resolve
 from replay.semantics import Semantics, parse_routes
 from replay.spec import declaration, parse

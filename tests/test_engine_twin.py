@@ -13,11 +13,11 @@ from slow.trace import SlowTrace
 from slow.twin import replay_slow
 
 from replay import evict
-from replay.arena import plan_bytes, plan_slots
 from replay.chunk import Demand, prepare
 from replay.engine.frame import COUNTERS
 from replay.lane import Lane, Shape, combine
 from replay.lookahead import foresee
+from replay.partition import plan_bytes, plan_slots
 from replay.policy import show_value
 from replay.resolve import resolve
 from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start

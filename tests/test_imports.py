@@ -18,7 +18,10 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("trace", ("trace", "importers", "exporters")),
     (
         "kernels",
-        ("jit", "admission", "nominal", "arena", "router", "router_rows", "stack", "log", "disk", "fate"),
+        (
+            *("jit", "sort", "admission", "nominal", "partition", "arena", "memory", "free_slot"),
+            *("router", "router_rows", "stack", "log", "disk", "fate"),
+        ),
     ),
     ("recorder", ("recorder",)),
     (

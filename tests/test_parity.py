@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from replay.arena import plan_slots
 from replay.chunk import prepare
 from replay.engine.frame import LOOKUPS, MISSES
 from replay.lane import Lane, Shape, combine
 from replay.lookahead import foresee
+from replay.partition import plan_slots
 from replay.resolve import resolve
 from replay.semantics import Semantics
 from replay.spec import parse

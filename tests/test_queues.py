@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replay.arena import plan_slots
 from replay.chunk import prepare
 from replay.engine.frame import LOOKUPS, MISSES
 from replay.errors import InputError
 from replay.lane import Lane, Shape, combine
+from replay.partition import plan_slots
 from replay.queue_size import parse_queue, queue_slots
 from replay.resolve import resolve
 from replay.semantics import Semantics

@@ -7,12 +7,13 @@ import numpy as np
 import replay.admission as ad
 import replay.arena as ar
 import replay.engine.frame as fr
-from replay.arena import part_holding, sort_words
+from replay.arena import part_holding
 from replay.engine.gate import describe, summarise, walk
 from replay.engine.move import beats, issue, note_touch
 from replay.jit import apart, called, inline
 from replay.predict import previous, stmoe
 from replay.router import pick
+from replay.sort import sort_words
 
 
 @inline

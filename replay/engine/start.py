@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import replay.arena as ar
 import replay.engine.frame as fr
-from replay.arena import part_of, take_free
+from replay.arena import part_of
 from replay.engine.move import find_victim, place, publish, trim
+from replay.free_slot import take_free
 from replay.jit import loop
 
 

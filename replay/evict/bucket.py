@@ -48,10 +48,7 @@ def bucket_words(plan, shape, options):
     -------
     int64[P]
     """
-    most = np.bincount(plan.part_of, minlength=len(plan.capacity))
-    if not plan.by_bytes:
-        most = np.minimum(most, plan.capacity)
-    return BUCKET * (most + 1)
+    return BUCKET * (plan.residents + 1)
 
 
 def lay_buckets(m):

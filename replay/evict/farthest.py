@@ -54,7 +54,7 @@ def heap_words(plan, shape, options):
     InputError
         A part has more slots than an entry can tell apart.
     """
-    most = np.bincount(plan.part_of, minlength=len(plan.capacity)) + 3 * shape.experts + 8
+    most = plan.keys + 3 * shape.experts + 8
     slots = most if plan.by_bytes else np.minimum(most, plan.capacity)
     if slots.max() > SLOTS:
         raise InputError(f"an arena of {slots.max()} slots is too large for belady; give at most {SLOTS}")

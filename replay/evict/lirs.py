@@ -41,13 +41,13 @@ from replay.arena import (
     B,
     C,
     eligible,
-    give_free,
     link_after,
     link_head,
     unlink,
 )
 from replay.evict.plain import stay
 from replay.evict.queues import count_load, parts, remarks, slots_in
+from replay.free_slot import give_free
 from replay.jit import inline, step
 from replay.policy import Option, Policy
 

@@ -6,7 +6,13 @@ from replay.schema.figure import AGREEMENT, CLOCK, COUNTERS, FATES, POLICY, ROUT
 from replay.schema.table import Column, Table
 
 FRONTIER_COUNTS = (
-    *("lookups", "misses", "issued", "prefetch_hits", "pollution", "demand_bytes", "issued_bytes"),
+    "lookups",
+    "misses",
+    "issued",
+    "prefetch_hits",
+    "pollution",
+    "demand_bytes",
+    "issued_bytes",
 )
 """Counts of a point of a frontier, in the order of its table."""
 

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.arena import plan_slots
 from replay.chunk import Demand, Prepared, prepare
 from replay.engine.frame import MISSES
 from replay.lane import Lane, Shape
 from replay.lookahead import foresee
+from replay.partition import plan_slots
 from replay.resolve import resolve
 from replay.semantics import Semantics
 from replay.spec import parse
