@@ -16,7 +16,7 @@ from replay.clock import Clock
 from replay.curve import Point
 from replay.errors import InputError
 from replay.headroom import refuse_overflow
-from replay.lane import Lane, Shape
+from replay.lane import Lane
 from replay.ledger import Tally
 from replay.outcome import Outcomes
 from replay.play import Entry, play
@@ -25,6 +25,7 @@ from replay.price import asks_budget, priced
 from replay.resolve import Resolved, identity, resolve
 from replay.semantics import Routes, Semantics
 from replay.sensitivity import Under
+from replay.shape import Shape
 from replay.spec import PolicySpec, declaration, parse_all
 from replay.timing import ClockParams, load_clock
 from replay.trace import Trace

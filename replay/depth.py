@@ -13,10 +13,11 @@ from replay.bound import Bound, part_slots
 from replay.chunk import Demand, Prepared
 from replay.evict import load as load_eviction
 from replay.grouping import FIGURES, Grouping
-from replay.lane import Lane, Shape
+from replay.lane import Lane
 from replay.lookahead import occurrences
 from replay.resolve import Resolved
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
+from replay.shape import Shape
 from replay.spec import PolicySpec
 from replay.stack.count import Cells, Lookups, count_depths
 from replay.stack.line import line_of, lru_depths, lru_start

@@ -25,11 +25,12 @@ from replay.bound import resolve as resolve_bound
 from replay.calibration.example import Examples
 from replay.chunk import Demand, Prepared, prepare
 from replay.errors import InputError
-from replay.lane import Lane, Shape
+from replay.lane import Lane
 from replay.predict.ranking import Ranking
 from replay.resolve import resolve
 from replay.router_rows import pick_rows
 from replay.semantics import Semantics
+from replay.shape import Shape
 from replay.spec import parse
 from replay.trace import Trace
 

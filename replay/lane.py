@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,46 +34,17 @@ from replay.memory import build
 from replay.nominal import Plan as NominalPlan
 from replay.nominal import lay_plan
 from replay.partition import Plan
-from replay.predict import POLICIES as READ_AHEAD
-from replay.predict.ranking import Ranking
 from replay.resolve import Resolved
-from replay.semantics import ENGINE_CAPS, RECORDED_ROUTES, Routes, Semantics
+from replay.room import log_rows, output, scratch, widest_row
+from replay.semantics import RECORDED_ROUTES, Routes, Semantics
+from replay.setting import rates_of, raw_ranking, reach, read_ahead, settings_of
+from replay.shape import Shape
 from replay.spec import declaration
 from replay.timing import ClockParams, event_times
 from replay.units import counted
 
 if TYPE_CHECKING:
     from replay.predict.maps import Maps
-    from replay.trace import Trace
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a lane needs to know of a trace.
-
-    Attributes
-    ----------
-    layers, experts, top_k : int
-    sizes : int64[L, E]
-        Bytes of every expert.
-    classes : uint8[L, E]
-    widest : int
-        Rows of the widest window.
-    """
-
-    layers: int
-    experts: int
-    top_k: int
-    sizes: NDArray[np.int64]
-    classes: NDArray[np.uint8]
-    widest: int
-
-    @classmethod
-    def of(cls, trace: Trace) -> Shape:
-        """Read the shape off an open trace."""
-        meta, rows = trace.meta, trace.windows.rows
-        widest = int(rows.max()) if len(rows) else 1
-        return cls(meta.layers, meta.experts, meta.top_k, trace.sizes, trace.classes, widest)
 
 
 @dataclass(frozen=True)
@@ -95,68 +64,6 @@ class Failure:
             f"window {self.window}, layer {self.layer}{of_class}: the arena's {there} cannot hold one event that wants "
             f"{wanted}; give at least {self.needed}{' of that class' if of_class else ''}"
         )
-
-
-def _reach(policy: Resolved, routes: Routes, shape: Shape) -> float:
-    """Largest boost at any rank that read-ahead, routes ``predicted``, or the k-th pick of gates, look at."""
-    if policy.ranking is None:
-        return 0.0
-    wide = policy.ranking.widened(shape.top_k if routes.kind == "predicted" or policy.spec.gates else 0)
-    return max((0.0, *wide.boosts))
-
-
-_MODES = {"oracle": fr.ORACLE, "finemoe": fr.LISTED, "previous": fr.PREVIOUS, "stmoe": fr.SUCCESSORS}
-
-
-def _read_ahead(policy: Resolved) -> ModuleType:
-    return import_module(READ_AHEAD[policy.spec.read_ahead.name])
-
-
-def _raw_ranking(policy: Resolved, shape: Shape) -> Ranking | None:
-    """The ranking of a policy that picks raw candidates, as many as the model's top_k says; else None."""
-    ahead = _read_ahead(policy)
-    if not hasattr(ahead, "picks"):
-        return None
-    return Ranking(ahead.picks(policy.values[policy.spec.read_ahead.name], shape.top_k))
-
-
-def _settings(shape: Shape, policy: Resolved, semantics: Semantics, routes: Routes) -> NDArray[np.int64]:
-    s = np.zeros(fr.SETTINGS, np.int64)
-    s[fr.LAYERS], s[fr.EXPERTS], s[fr.TOP_K] = shape.layers, shape.experts, shape.top_k
-    s[fr.CELL] = fr.SEQUENTIAL if semantics.cell == "sequential" else fr.ATOMIC
-    s[fr.ORDER] = fr.BY_ROWS if semantics.order == "rows" else fr.BY_ID
-    s[fr.SPLIT], s[fr.SCOPE] = semantics.split, semantics.scope == "layer"
-    cap = semantics.stream
-    s[fr.STREAM] = fr.STREAM_OFF if cap is None else fr.STREAM_DEFAULT if cap == ENGINE_CAPS else cap
-    s[fr.PROMPT_HOT] = -1 if semantics.prompt_hot is None else semantics.prompt_hot
-    s[fr.READ_AHEAD] = fr.NOTHING
-    if policy.ranking is not None:
-        rank = policy.ranking
-        s[fr.READ_AHEAD], s[fr.COUNT_K], s[fr.PROTECT] = fr.RANKED, min(rank.k, shape.experts), rank.p
-        s[fr.BOOSTED] = _reach(policy, routes, shape) > 0
-    elif (raw := _raw_ranking(policy, shape)) is not None:
-        s[fr.READ_AHEAD], s[fr.COUNT_K] = fr.RANKED, min(raw.k, shape.experts)
-    elif policy.spec.read_ahead.name in _MODES:
-        s[fr.READ_AHEAD] = _MODES[policy.spec.read_ahead.name]
-    s[fr.TOUCH] = policy.touch
-    s[fr.SPARES] = policy.acting.get("spare") is not None
-    s[fr.COUNTS_USES] = s[fr.SPARES] or cap is not None
-    s[fr.ROUTES] = {"recorded": fr.RECORDED, "predicted": fr.PREDICTED}.get(routes.kind, fr.REROUTED)
-    s[fr.CACHE_PRIOR] = routes.kind == "cacheprior"
-    s[fr.ROUTE_PROTECT] = routes.protect if s[fr.CACHE_PRIOR] else policy.router.p
-    s[fr.DRAFT_MOCE] = policy.router.draft_moce
-    return s
-
-
-def _rates(policy: Resolved, routes: Routes, layers: int) -> NDArray[np.float64]:
-    rates = np.zeros(fr.SPREAD + layers)
-    if policy.ranking is not None:
-        rates[fr.BONUS], rates[fr.RANK1] = policy.ranking.b, policy.ranking.r1
-    rates[fr.ROUTE_BONUS], rates[fr.ROUTE_RANK1] = policy.router.b, policy.router.r1
-    rates[fr.PRIOR] = routes.prior
-    rates[fr.SPARE_FACTOR], rates[fr.SPARE_USES] = policy.acting.get("spare") or (0.0, 0.0)
-    rates[fr.SPREAD :] = -1.0
-    return rates
 
 
 def _maps(shape: Shape, policy: Resolved) -> Maps | None:
@@ -228,7 +135,7 @@ class Lane:
         self.steps = load_eviction(evict.name)
         options = policy.values[evict.name]
         words = self.steps.words(plan, shape, options)
-        ahead = _read_ahead(policy)
+        ahead = read_ahead(policy)
         taught = policy.values[policy.spec.read_ahead.name]
         past = ahead.words(shape, taught) if hasattr(ahead, "words") else 0
         self.memory = build(plan, shape.sizes, words, top_k=shape.top_k, past_words=past)
@@ -240,11 +147,11 @@ class Lane:
         self.memory[GUESS_TAIL] = policy.acting.get("guess") == "tail"
         self.steps.setup(self.memory, options)
         self.memory[INSIDE] = taken_inside(self.steps.enter, self.steps.claim, self.steps.victim)
-        self.settings = _settings(shape, policy, semantics, routes)
+        self.settings = settings_of(shape, policy, semantics, routes)
         self.looks_ahead = declaration(evict.name).looks_ahead
         self.settings[fr.LOOK_AHEAD] = self.looks_ahead != ""
         self.logging = log
-        self.rates = _rates(policy, routes, shape.layers)
+        self.rates = rates_of(policy, routes, shape.layers)
         self.got, self.residents = got, residents
         self.failure: Failure | None = None
         self._future: Future | None = None
@@ -256,10 +163,10 @@ class Lane:
         """Lay out the gates' memory and the nominal plan."""
         shape, names = self.shape, [part.name for part in self.policy.spec.gates]
         loaded = [(gate.load(name), self.policy.values[name]) for name in names]
-        ranking = _raw_ranking(self.policy, shape) or self.policy.ranking
+        ranking = raw_ranking(self.policy, shape) or self.policy.ranking
         areas = [each.lay(options, shape, ranking) for each, options in loaded]
         kinds = [list(gate.POLICIES).index(name) for name in names]
-        if own := hasattr(ahead := _read_ahead(self.policy), "lay"):
+        if own := hasattr(ahead := read_ahead(self.policy), "lay"):
             areas.insert(0, ahead.lay(self.policy.values[self.policy.spec.read_ahead.name], shape))
             kinds.insert(0, ad.OF_READ_AHEAD)
         self.gating = ad.lay(shape.layers, shape.experts, shape.top_k, kinds, areas)
@@ -299,7 +206,7 @@ class Lane:
         return Demand(
             guesses=mode == fr.RANKED,
             picks=max(picks, self.shape.top_k) if kind == "predicted" or self.settings[fr.GATES] else picks,
-            reach=_reach(self.policy, self.routes, self.shape),
+            reach=reach(self.policy, self.routes, self.shape),
             moments=mode == fr.ORACLE,
             every=mode >= fr.PREVIOUS,
             rows=mode == fr.LISTED,
@@ -343,7 +250,7 @@ class Lane:
             next_use, later = self._future.between(prepared.first_window, prepared.first_window + windows)
             events = events._replace(next_use=next_use, later=later)
         guesses = self._guesses(prepared, events)
-        out = self._output(events, guesses, windows)
+        out = self._output(events, guesses)
         self.settings[fr.FIRST_WINDOW] = prepared.first_window
         s = self.steps
         stopped = run_chunk(
@@ -372,7 +279,7 @@ class Lane:
     def notes(self) -> list[str]:
         """What the eviction policy, and a read-ahead policy that admits its guesses itself, remark on the run."""
         found = self.steps.notes(self.memory)
-        ahead = _read_ahead(self.policy)
+        ahead = read_ahead(self.policy)
         if hasattr(ahead, "notes"):
             found = [*found, *ahead.notes(self.gating.words[self.gating.words[ad.OWN] :])]
         return found
@@ -387,78 +294,26 @@ class Lane:
 
     def _room(self, events: fr.Events) -> fr.Work:
         """Scratch space, wide enough for this chunk."""
-        shape = self.shape
-        width = max(int(np.diff(events.pick_offsets).max(initial=0)), shape.top_k)
-        picks = shape.widest * width
+        picks = self.shape.widest * widest_row(events, self.shape)
         if self._work is None or len(self._work.occurrence) < picks:
-            predicting = self.settings[fr.ROUTES] == fr.PREDICTED
-            cells = shape.widest * shape.layers if predicting else 0
-            places = shape.widest * (max(int(self.settings[fr.COUNT_K]), shape.top_k) + 2)
-            e = shape.experts + 1
-            self._work = fr.Work(
-                place=np.zeros(places, np.int64),
-                mark=np.zeros(e, np.int64),
-                merged=np.zeros(e, np.int64),
-                best=np.zeros(e, np.float64),
-                resident=np.zeros(e, np.uint8),
-                taken=np.zeros(e, np.uint8),
-                wants=np.zeros(e, np.int32),
-                slots=np.zeros(e, np.int64),
-                order=np.zeros(e, np.int32),
-                occurrence=np.zeros(picks, np.int32),
-                predicted=np.zeros(cells * shape.top_k, np.int32),
-                predicted_count=np.zeros(cells, np.int32),
-                stamp=np.zeros(2, np.int64),
-            )
+            self._work = scratch(self.shape, self.settings, picks)
         return self._work
 
-    def _output(self, events: fr.Events, guesses: fr.Guesses, windows: int) -> fr.Output:
-        cells = windows * self.shape.layers
-        sequential = self.semantics.cell == "sequential"
-        lookups = len(events.picks) if sequential else len(events.wants)
-        rows = len(events.pick_offsets) - 1
-        log = self._log_room(events, guesses, windows) if self.logging else 0
-        return fr.Output(
-            counts=np.zeros((cells, len(fr.COUNTERS)), np.int64),
-            peaks=np.zeros((windows, 2), np.int64),
-            log=np.empty((log, 2), np.int64),
-            looked=np.zeros(1, np.int64),
-            got=np.zeros(lookups if self.got else 0, np.uint8),
-            residents=np.zeros((cells if self.residents else 0, self.shape.experts), np.uint8),
-            given_up=np.full(rows if self.settings[fr.ROUTES] == fr.REROUTED else 0, np.nan, np.float32),
-            failure=np.zeros(6, np.int64),
-            outcomes=np.zeros((cells if self.settings[fr.GATES] else 0, len(ad.OUTCOMES)), np.int64),
-        )
+    def _output(self, events: fr.Events, guesses: fr.Guesses) -> fr.Output:
+        """Room for what a chunk writes."""
+        rows = 0
+        if self.logging:
+            learns = self.settings[fr.READ_AHEAD] >= fr.PREVIOUS
+            proposed = self._most_proposed(events) if learns else 0
+            rows = log_rows(self.shape, self.settings, events, guesses, proposed)
+        return output(self.shape, self.settings, events, rows, got=self.got, residents=self.residents)
 
     def _most_proposed(self, events: fr.Events) -> int:
         """Experts that a policy which learns from events can guess at once, from what was wanted so far."""
         rows = int(events.rows_used[events.prefill == 0].max(initial=0))
-        width = max(int(np.diff(events.pick_offsets).max(initial=0)), self.shape.top_k)
-        self._most_wanted = max(self._most_wanted, rows * width)
+        self._most_wanted = max(self._most_wanted, rows * widest_row(events, self.shape))
         followers = self.policy.values[self.policy.spec.read_ahead.name].get("successors", 0)
         return min(self.shape.experts, self._most_wanted * (1 + int(followers)))
-
-    def _log_room(self, events: fr.Events, guesses: fr.Guesses, windows: int) -> int:
-        """Rows that the event log of a chunk can need at most."""
-        shape, s = self.shape, self.settings
-        cells = windows * shape.layers
-        issued = 0
-        if s[fr.READ_AHEAD] == fr.ORACLE:
-            issued = len(guesses.target) * min(
-                shape.experts, int(np.diff(events.want_offsets).max(initial=0))
-            )
-        elif s[fr.READ_AHEAD] == fr.RANKED:
-            rows = guesses.last - guesses.first
-            issued = int(np.minimum(rows * s[fr.COUNT_K], shape.experts).sum())
-        elif s[fr.READ_AHEAD] == fr.LISTED:
-            issued = len(guesses.ids)
-        elif s[fr.READ_AHEAD] >= fr.PREVIOUS:
-            issued = len(guesses.target) * self._most_proposed(events)
-        if s[fr.STREAM] != fr.STREAM_OFF:
-            issued += int(events.prefill.sum()) * shape.layers * shape.experts
-        wanted = len(events.picks) if s[fr.CELL] == fr.SEQUENTIAL or s[fr.ROUTES] else len(events.wants)
-        rows_k = int(events.rows_used.sum()) * shape.layers * shape.top_k if s[fr.ROUTES] else 0
-        return windows + 3 * cells + 2 * issued + wanted + rows_k + 16
 
 
 def combine(lanes: list[Lane]) -> Demand:

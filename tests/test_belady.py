@@ -18,12 +18,13 @@ from replay.chunk import Demand, prepare
 from replay.comparison import compare
 from replay.engine.frame import MISSES
 from replay.errors import InputError
-from replay.lane import Lane, Shape
+from replay.lane import Lane
 from replay.lookahead import foresee
 from replay.offline import Played, beaten, holds
 from replay.partition import plan_slots
 from replay.resolve import resolve
 from replay.semantics import Semantics, parse_routes
+from replay.shape import Shape
 from replay.spec import declaration, parse
 from replay.trace import open_trace
 

@@ -22,10 +22,10 @@ from replay.errors import InputError
 from replay.grid import parse_grid
 from replay.grouping import FIGURES, group_windows
 from replay.importers import Request, importer
-from replay.lane import Shape
 from replay.resolve import resolve
 from replay.schema.result import RESULT
 from replay.semantics import Semantics, parse_prefill, parse_start
+from replay.shape import Shape
 from replay.spec import parse
 from replay.survey import Survey, survey
 from replay.trace import Trace, open_trace

@@ -15,12 +15,13 @@ from slow.twin import replay_slow
 from replay import evict
 from replay.chunk import Demand, prepare
 from replay.engine.frame import COUNTERS
-from replay.lane import Lane, Shape, combine
+from replay.lane import Lane, combine
 from replay.lookahead import foresee
 from replay.partition import plan_bytes, plan_slots
 from replay.policy import show_value
 from replay.resolve import resolve
 from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
+from replay.shape import Shape
 from replay.spec import declaration, parse
 from replay.timing import PARAMETERS, load_clock
 

@@ -19,9 +19,10 @@ from replay.errors import InputError
 from replay.fidelity import check_fidelity
 from replay.importers import IMPORTERS, Imported, Request, importer
 from replay.importers.text_rows import TextRows
-from replay.lane import Lane, Shape, combine
+from replay.lane import Lane, combine
 from replay.resolve import resolve
 from replay.semantics import Semantics
+from replay.shape import Shape
 from replay.spec import parse
 from replay.trace import Trace, open_trace
 

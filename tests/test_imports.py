@@ -28,7 +28,13 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "policies",
         ("predict", "evict", "gate", "calibration", "spec", "resolve", "switches", "retain", "bound", "grid"),
     ),
-    ("engine", ("engine", "chunk", "lookahead", "training", "lane", "timing", "timeline", "clock")),
+    (
+        "engine",
+        (
+            *("engine", "chunk", "lookahead", "training", "shape", "setting", "room", "lane"),
+            *("timing", "timeline", "clock"),
+        ),
+    ),
     ("counts", ("totals", "packed", "ledger", "window_table", "agreement", "outcome", "grouping", "depth")),
     (
         "runs",

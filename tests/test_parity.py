@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from replay.chunk import prepare
 from replay.engine.frame import LOOKUPS, MISSES
-from replay.lane import Lane, Shape, combine
+from replay.lane import Lane, combine
 from replay.lookahead import foresee
 from replay.partition import plan_slots
 from replay.resolve import resolve
 from replay.semantics import Semantics
+from replay.shape import Shape
 from replay.spec import parse
 
 

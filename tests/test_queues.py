@@ -10,11 +10,12 @@ import pytest
 from replay.chunk import prepare
 from replay.engine.frame import LOOKUPS, MISSES
 from replay.errors import InputError
-from replay.lane import Lane, Shape, combine
+from replay.lane import Lane, combine
 from replay.partition import plan_slots
 from replay.queue_size import parse_queue, queue_slots
 from replay.resolve import resolve
 from replay.semantics import Semantics
+from replay.shape import Shape
 from replay.spec import parse
 
 META = SimpleNamespace(policy=None, router=None)

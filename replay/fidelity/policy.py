@@ -6,11 +6,12 @@ from typing import Any
 
 from replay import bound as bounds
 from replay.errors import InputError
-from replay.lane import Lane, Shape
+from replay.lane import Lane
 from replay.play import first_snapshots
 from replay.policy import lacking
 from replay.resolve import recorded_text, resolve
 from replay.semantics import Semantics, parse_prefill, parse_start
+from replay.shape import Shape
 from replay.spec import PolicySpec, declaration, parse
 from replay.trace import Trace
 from replay.training import teach

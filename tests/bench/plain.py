@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 
 from replay.chunk import Demand, Prepared, prepare
 from replay.engine.frame import MISSES
-from replay.lane import Lane, Shape
+from replay.lane import Lane
 from replay.lookahead import foresee
 from replay.partition import plan_slots
 from replay.resolve import resolve
 from replay.semantics import Semantics
+from replay.shape import Shape
 from replay.spec import parse
 
 LAYERS, EXPERTS, TOP_K, SLOTS = 48, 512, 10, 4326
