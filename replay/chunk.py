@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from replay.engine.frame import Events, Guesses, Scores
-from replay.jit import inline, kernel
+from replay.moment import NO_F32, NO_I32, NO_I64, every_layer, group, no_guesses
 from replay.router import shortlist_dense, shortlist_halves, shortlist_sparse
+from replay.union import wanted
 
 IN_PLAY = 2
 """Chunks that are played at once: a lane that is done with one goes on to the next before the others are."""
@@ -25,79 +25,6 @@ Numbers = NDArray[np.int64]
 if TYPE_CHECKING:
     from replay.trace import Chunk
     from replay.trace import Scores as RawScores
-
-
-_I64, _I32 = types.Array(types.int64, 1, "C", readonly=True), types.Array(types.int32, 1, "C", readonly=True)
-
-
-@inline
-def _sort_few(values, low, high, out, at):
-    """Sort a few distinct values into ``out``: each goes where as many are smaller (no branch to mispredict)."""
-    for i in range(low, high):
-        x = values[i]
-        smaller = np.int32(0)
-        for j in range(low, high):
-            smaller += np.int32(values[j] < x)
-        out[at + smaller] = x
-
-
-@kernel(
-    types.Tuple((types.int64[::1], types.int32[::1]))(_I64, _I64, _I64, _I32, types.int64, types.int64)
-)  # fmt: skip
-def unions(row_start, rows_used, pick_offsets, picks, layers, experts):
-    """Unique experts of every event over its first ``rows_used`` rows, ascending.
-
-    Parameters
-    ----------
-    row_start, rows_used : int64[W + 1], int64[W]
-    pick_offsets, picks : int64[rows * L + 1], int32[n]
-    layers, experts : int
-
-    Returns
-    -------
-    offsets : int64[W * L + 1]
-    wants : int32[m]
-    """
-    windows = len(rows_used)
-    offsets = np.zeros(windows * layers + 1, np.int64)
-    wants = np.empty(len(picks), np.int32)
-    found = np.empty(experts, np.int32)
-    mark = np.full(experts, -1, np.int64)
-    at = np.int64(0)
-    for w in range(windows):
-        for layer in range(layers):
-            event = w * layers + layer
-            n = 0
-            for r in range(rows_used[w]):
-                row = (row_start[w] + r) * layers + layer
-                for i in range(pick_offsets[row], pick_offsets[row + 1]):
-                    e = picks[i]
-                    if mark[e] != event:
-                        mark[e] = event
-                        found[n] = e
-                        n += 1
-            if n <= 48:
-                _sort_few(found, 0, n, wants, at)
-                at += n
-            else:
-                for e in range(experts):
-                    if mark[e] == event:
-                        wants[at] = e
-                        at += 1
-            offsets[event + 1] = at
-    return offsets, wants[:at].copy()
-
-
-def wanted(
-    chunk: Chunk, rows_used: NDArray[np.int64], layers: int, experts: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Unique experts of every event of a chunk; see :func:`unions`."""
-    lists = chunk.selections
-    assert lists is not None, "the pass reads the selections"
-    found: tuple[NDArray[np.int64], NDArray[np.int32]] = unions(
-        chunk.row_start, rows_used, lists.offsets, lists.values, layers, experts
-    )
-    return found
 
 
 @dataclass(frozen=True)
@@ -193,21 +120,12 @@ class Prepared:
             lists = chunk.selections
             assert lists is not None
             self._views[key] = Events(
-                chunk.row_start, rows, self.prefill, lists.offsets, lists.values, offsets, wants, _NO_I64, _NO_I64
+                chunk.row_start, rows, self.prefill, lists.offsets, lists.values, offsets, wants, NO_I64, NO_I64
             )  # fmt: skip
         return self._views[key]
 
 
-_NO_I64, _NO_I32, _NO_F32 = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
-_NO_F64 = np.empty(0)
-NO_SCORES = Scores(_NO_I64, _NO_F32, np.zeros(1, np.int64), _NO_I32, _NO_F32)
-
-
-def no_guesses(windows: int, layers: int) -> Guesses:
-    """Groups of a chunk without predictions."""
-    at = np.zeros(windows * (layers + 1) + 1, np.int64)
-    none = _NO_I64
-    return Guesses(at, none, none, none, none, none, np.zeros(1, np.int64), _NO_I32, _NO_F32, _NO_F64)
+NO_SCORES = Scores(NO_I64, NO_F32, np.zeros(1, np.int64), NO_I32, NO_F32)
 
 
 def _shortlists(
@@ -234,47 +152,6 @@ def softmax_total(raw: RawScores, experts: int) -> NDArray[np.float64]:
     best = dense.max(axis=1, keepdims=True)
     total: NDArray[np.float64] = np.exp(dense - np.where(np.isfinite(best), best, 0.0)).sum(axis=1)
     return total
-
-
-def group(raw: RawScores, first: int, windows: int, layers: int) -> Guesses:
-    """Group candidate rows by (window, issued_after, target layer), rows ascending; no shortlists yet."""
-    window = raw.window - first
-    slot = window * (layers + 1) + raw.issued_after + 1
-    key = slot * layers + raw.layer
-    order = np.lexsort((raw.row, key))
-    key = key[order]
-    new = np.flatnonzero(np.diff(key, prepend=-1))
-    at = np.searchsorted(key[new] // layers, np.arange(windows * (layers + 1) + 1))
-    last = np.append(new[1:], len(key)).astype(np.int64)
-    return Guesses(
-        at.astype(np.int64),
-        np.ascontiguousarray(raw.layer[order][new]),
-        new.astype(np.int64),
-        last,
-        np.ascontiguousarray(raw.row[order]),
-        order.astype(np.int64),
-        np.zeros(1, np.int64),
-        _NO_I32,
-        _NO_F32,
-        _NO_F64,
-    )
-
-
-def every_layer(windows: int, layers: int) -> Guesses:
-    """Moments that no candidates table gives: after layer l-1, for l >= 1 (semantics 3, ``oracle``)."""
-    counts = np.tile(np.array([0] + [1] * (layers - 1) + [0]), windows)
-    at = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    groups = windows * (layers - 1)
-    target = np.tile(np.arange(1, layers, dtype=np.int64), windows)
-    zero = np.zeros(groups, np.int64)
-    none = _NO_I64
-    return Guesses(at, target, zero, zero, none, none, np.zeros(1, np.int64), _NO_I32, _NO_F32, _NO_F64)
-
-
-def listed(at: Numbers, target: Numbers, offsets: Numbers, ids: NDArray[np.int32]) -> Guesses:
-    """Predictions whose guesses are known before the event loop: a list a group."""
-    zero = np.zeros(len(target), np.int64)
-    return Guesses(at, target, zero, zero, _NO_I64, _NO_I64, offsets, ids, _NO_F32, _NO_F64)
 
 
 def prepare(
@@ -332,7 +209,7 @@ def _router_scores(
     lists[(chunk.row_start[raw.window - chunk.w0] + raw.row) * layers + raw.layer] = np.arange(
         len(raw.window)
     )
-    span, reach = _NO_F32, demand.router_reach
+    span, reach = NO_F32, demand.router_reach
     if demand.spread:
         dense = raw.scores.reshape(-1, experts).astype(np.float32, copy=False)
         low = np.where(np.isfinite(dense), dense, np.inf).min(axis=1)

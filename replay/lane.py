@@ -25,12 +25,13 @@ from replay.arena import (
     TRACKED,
     WINDOW_TIMES,
 )
-from replay.chunk import IN_PLAY, Demand, Prepared, listed, no_guesses
+from replay.chunk import IN_PLAY, Demand, Prepared
 from replay.engine.loop import run_chunk
 from replay.evict import load as load_eviction
 from replay.evict.plain import taken_inside
 from replay.lookahead import Future
 from replay.memory import build
+from replay.moment import listed, no_guesses
 from replay.nominal import Plan as NominalPlan
 from replay.nominal import lay_plan
 from replay.partition import Plan

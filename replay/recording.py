@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from replay.chunk import wanted
 from replay.engine.frame import COUNTERS, HITS, LOOKUPS
 from replay.errors import InputError
 from replay.ledger import Tally
 from replay.recorded import READ_COUNTS, account_recorded
 from replay.trace import Trace
+from replay.union import wanted
 
 UNTOLD = frozenset({"dropped", "pollution", "peak_speculative", "peak_limbo"})
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.chunk import wanted
 from replay.errors import InputError
 from replay.evict import Training
 from replay.importers.counts import read_counts
@@ -20,6 +19,7 @@ from replay.lane import Lane
 from replay.trace import Trace, open_trace
 from replay.trace.fields import FILE
 from replay.trace.view import whole
+from replay.union import wanted
 
 
 def event_counts(trace: Trace, sessions: tuple[int, int] | None) -> NDArray[np.int64]:

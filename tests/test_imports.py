@@ -31,7 +31,18 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "engine",
         (
-            *("engine", "chunk", "lookahead", "training", "shape", "setting", "room", "lane"),
+            *(
+                "engine",
+                "union",
+                "moment",
+                "chunk",
+                "lookahead",
+                "training",
+                "shape",
+                "setting",
+                "room",
+                "lane",
+            ),
             *("timing", "timeline", "clock"),
         ),
     ),
