@@ -14,7 +14,7 @@ from conftest import Outcome
 from slow.make import draw_trace, write
 from test_parity import misses, stream_of, zipf_stream
 
-import replay.survey
+import replay.surveyor
 from replay.bound import Bound
 from replay.chunk import Demand, prepare
 from replay.depth import StackLane
@@ -63,7 +63,7 @@ def both_ways(trace: Trace, grid: str, semantics: Semantics, monkeypatch) -> tup
     if grid == "all":  # which is for one pass only: name each
         capacities = parse_grid(f"1..{trace.classes.size}:{trace.classes.size}", trace.classes)
     with monkeypatch.context() as patch:
-        patch.setattr(replay.survey, "has_stack", lambda *_: False)
+        patch.setattr(replay.surveyor, "has_stack", lambda *_: False)
         slow = survey(trace, ["lru", "belady"], capacities, semantics=semantics)
     assert slow.info["one_pass"] == []
     return fast, slow

@@ -73,6 +73,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "comparison",
             "budget",
             "synth",
+            "surveyor",
             "survey",
             "label",
             "price",
