@@ -10,7 +10,7 @@ import typer
 from replay.errors import InputError
 
 if TYPE_CHECKING:
-    from replay.query import Answer
+    from replay.query.desk import Answer
 
 
 def query(
@@ -46,7 +46,7 @@ def query(
     replay query run "SELECT layer, misses FROM layers WHERE policy = 'unpert1+lru'" --csv
     replay query run "SELECT layer, len(experts) FROM selections" --trace traces/e256-moce --parquet picks.parquet
     """
-    from replay.query import connect
+    from replay.query.connect import connect
     from replay.units import parse_bytes
 
     if sum((as_json, as_csv, parquet is not None)) > 1:
