@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from replay.recorder.arena import Arena
-from replay.recorder.recorder import Options, Recorder
+from replay.recorder.option import Options
+from replay.recorder.recorder import Recorder
 from replay.recorder.spool import recover
 
 __all__ = ["Arena", "Options", "Recorder", "record", "recover"]

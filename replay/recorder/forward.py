@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from replay.errors import InputError
 from replay.recorder.ahead import Ahead
 from replay.recorder.arena import Emulation, Event
-from replay.recorder.rows import Window
 from replay.recorder.stopwatch import Stopwatch
+from replay.recorder.window import Window
 
 _MOST_ROWS = 2**16 - 1
 

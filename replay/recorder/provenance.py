@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from replay import __version__
+from replay.recorder.ahead import needs_router
 from replay.recorder.arena import Arena
 from replay.recorder.find import Block
+from replay.recorder.layer import Layer
+from replay.recorder.option import Options
 from replay.units import spans
 
 
@@ -133,6 +136,35 @@ def source_section(licence: str | None, notes: Sequence[str], counts: dict[str, 
         "notes": list(notes),
         "counts": {name: count for name, count in counts.items() if count},
     }
+
+
+def notes_of(layers: Sequence[Layer], options: Options) -> list[str]:
+    """What the readings of layers have to say, those that say the same together.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+    options : Options
+
+    Returns
+    -------
+    list of str
+    """
+    said: dict[str, list[int]] = {}
+    for layer in layers:
+        notes = list(layer.reading.notes) if layer.reading else []
+        if options.distance and layer.index >= options.distance:
+            if layer.norm is None:
+                notes.append(
+                    "no norm before the router was found: candidates are its scores of the residual as it is"
+                )
+            if needs_router(layer) and not layer.given_dims:
+                notes.append("no candidates: its router takes more than the residual stream")
+        for note in notes:
+            said.setdefault(note, []).append(layer.index)
+    bits = options.bits_per_weight
+    extra = [] if bits is None else [f"expert sizes are computed at {bits:g} bits a weight"]
+    return [f"{layers_of(numbers)}: {note}" for note, numbers in said.items()] + extra
 
 
 def layers_of(numbers: Sequence[int]) -> str:

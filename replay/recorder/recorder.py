@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,13 +14,14 @@ import numpy as np
 
 from replay.errors import InputError
 from replay.recorder import provenance
-from replay.recorder.ahead import Ahead, needs_router
-from replay.recorder.arena import Arena, Emulation
+from replay.recorder.ahead import Ahead
+from replay.recorder.arena import Emulation
 from replay.recorder.assisted import watch_drafter
 from replay.recorder.find import Block, find_blocks
 from replay.recorder.forward import Forward, Gather, unpadded
 from replay.recorder.layer import Layer, Stage
 from replay.recorder.loop import Loop
+from replay.recorder.option import Options
 from replay.recorder.rows import Rows
 from replay.recorder.session import Sessions
 from replay.recorder.spool import Spool
@@ -32,42 +32,6 @@ from replay.recorder.weigh import Formula, learn_of
 FLUSH_WINDOWS = 256
 FLUSH_BYTES = 16 * 2**20
 FLUSH_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to record.
-
-    Attributes
-    ----------
-    name, licence, domain : str or None
-        Of the model, the trace, and the kind of text.
-    notes : sequence of str
-        For the trace's source.
-    distance : int
-        Layers between a candidate's source and its target; 0: no candidates.
-    scores : bool
-        Whether router scores are kept.
-    prefill_scores : bool
-        Whether prefill windows have scores and candidates too.
-    timing : bool
-        Whether layers are timed.
-    bits_per_weight : float or None
-        Size of the experts as if stored so.
-    arena : Arena or None
-        The arena to emulate.
-    """
-
-    name: str | None = None
-    licence: str | None = None
-    domain: str | None = None
-    notes: Sequence[str] = ()
-    distance: int = 1
-    scores: bool = True
-    prefill_scores: bool = False
-    timing: bool = False
-    bits_per_weight: float | None = None
-    arena: Arena | None = None
 
 
 class Recorder:
@@ -377,23 +341,7 @@ class Recorder:
             "router": provenance.router_section(options.arena, self._weighed, self._weight_types),
             "policy": provenance.policy_section(options.arena),
             "engine": provenance.engine_section(self.model),
-            "source": provenance.source_section(options.licence, [*options.notes, *self._notes()], counts),
+            "source": provenance.source_section(
+                options.licence, [*options.notes, *provenance.notes_of(self._layers, options)], counts
+            ),
         }
-
-    def _notes(self) -> list[str]:
-        """What the readings have to say, by layers."""
-        said: dict[str, list[int]] = {}
-        for layer in self._layers:
-            notes = list(layer.reading.notes) if layer.reading else []
-            if self.options.distance and layer.index >= self.options.distance:
-                if layer.norm is None:
-                    notes.append(
-                        "no norm before the router was found: candidates are its scores of the residual as it is"
-                    )
-                if needs_router(layer) and not layer.given_dims:
-                    notes.append("no candidates: its router takes more than the residual stream")
-            for note in notes:
-                said.setdefault(note, []).append(layer.index)
-        bits = self.options.bits_per_weight
-        extra = [] if bits is None else [f"expert sizes are computed at {bits:g} bits a weight"]
-        return [f"{provenance.layers_of(layers)}: {note}" for note, layers in said.items()] + extra
