@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from replay.engine.frame import Events, Guesses, Scores
 from replay.moment import NO_F32, NO_I32, NO_I64, every_layer, group, no_guesses
-from replay.router import shortlist_dense, shortlist_halves, shortlist_sparse
+from replay.shortlist import shortlist_dense, shortlist_halves, shortlist_sparse
 from replay.union import wanted
 
 IN_PLAY = 2

@@ -6,7 +6,8 @@ import numpy as np
 from numba import types
 
 from replay.jit import kernel
-from replay.router import F64, I64, IDS, OFFSETS, SCORES_1D, pick
+from replay.router import pick
+from replay.shortlist import F64, I64, IDS, OFFSETS, SCORES_1D
 
 
 @kernel(

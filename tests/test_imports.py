@@ -20,7 +20,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "kernels",
         (
             *("jit", "sort", "admission", "nominal", "partition", "arena", "memory", "free_slot"),
-            *("router", "router_rows", "stack", "log", "disk", "fate"),
+            *("shortlist", "router", "router_rows", "stack", "log", "disk", "fate"),
         ),
     ),
     ("recorder", ("recorder",)),
