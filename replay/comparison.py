@@ -21,13 +21,14 @@ from replay.evict.own import files_of
 from replay.fidelity import fidelity_of
 from replay.ledger import layers_frame, reads_frame
 from replay.offline import Played, beaten, holds
+from replay.origin import command_line, trace_info, versions
 from replay.outcome import gates_frame
 from replay.parting import Parting
 from replay.play import Progress, play
 from replay.provenance import file_notes, price_notes
 from replay.recording import recorded_tally
 from replay.resolve import same_by_construction
-from replay.run import Run, command_line, trace_info, versions
+from replay.run import Run
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
 from replay.sensitivity import sensitivity_frame
 from replay.spec import PolicySpec, declaration

@@ -5,29 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import json
-import platform
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replay import __version__
 from replay.document import read_json
 from replay.errors import InputError
 from replay.schema.result import RESULT
-from replay.text import as_text, no_formula
+from replay.text import no_formula
 from replay.trace.staging import staged_folder
 from replay.window_table import WindowTable
 
 if TYPE_CHECKING:
-    from replay.trace import Trace
+    pass
 
 RUN_FILE = "run.json"
 TABLES = ("layers", "windows", "curves", "reads", "routes", "sensitivity", "draft_sweep", "gates")
@@ -272,35 +267,3 @@ def write_table(frame: pl.DataFrame, file: Path) -> None:
     else:
         frame.write_parquet(content, compression="zstd")
     file.write_bytes(content.getbuffer())
-
-
-def versions() -> dict[str, str]:
-    """Versions of everything that can move a figure."""
-    found = {"replay": __version__, "python": platform.python_version()}
-    for name in ("numba", "numpy", "polars", "pyarrow"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
-
-
-def trace_info(trace: Trace) -> dict[str, Any]:
-    """What identifies the trace: its name, shape, and the hashes of its tables."""
-    meta, windows = trace.meta, trace.windows
-    return {
-        "name": as_text(trace.path.resolve().name),
-        "model": meta.name,
-        "layers": meta.layers,
-        "experts": meta.experts,
-        "top_k": meta.top_k,
-        "windows": len(windows),
-        "decode_windows": int((~windows.prefill).sum()),
-        "sessions": len(np.unique(windows.session)),
-        "sha256": {name: table.sha256 for name, table in trace.tables.items()},
-    }
-
-
-def command_line() -> list[str]:
-    """The command as it was given, the program's own path left out."""
-    return ["replay", *map(as_text, sys.argv[1:])]

@@ -20,9 +20,10 @@ from replay.errors import InputError
 from replay.evict.own import files_of
 from replay.grid import Grid
 from replay.offline import beaten, holds
+from replay.origin import command_line, trace_info, versions
 from replay.play import Progress, play
 from replay.resolve import resolve
-from replay.run import RUN_FILE, command_line, trace_info, versions, write_table
+from replay.run import RUN_FILE, write_table
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
 from replay.surveyor import Curve, Surveyor
 from replay.trace import Trace

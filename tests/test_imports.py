@@ -59,6 +59,7 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "audit",
             "trust",
             "unread",
+            "origin",
             "run",
             "candidate",
             "offline",

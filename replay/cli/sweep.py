@@ -181,7 +181,7 @@ def _run(study: "Study", plan: "Plan", out: Path, players: Players, quiet: bool)
 
 def _about(study: "Study", plan: "Plan") -> dict[str, Any]:
     """What sweep.json says beside the cells."""
-    from replay.run import command_line, versions
+    from replay.origin import command_line, versions
     from replay.sweep.cell import package_version
 
     return {

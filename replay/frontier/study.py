@@ -32,9 +32,10 @@ from replay.frontier.control import survivors
 from replay.frontier.family import Family, families
 from replay.frontier.point import Point, Ways, default_families, points_of, scored_part
 from replay.frontier.table import lines_of, points_frame
+from replay.origin import command_line, trace_info, versions
 from replay.play import Progress, play
 from replay.provenance import file_notes, price_notes
-from replay.run import RUN_FILE, command_line, trace_info, versions, write_table
+from replay.run import RUN_FILE, write_table
 from replay.semantics import Routes, Semantics
 from replay.timing import ClockParams, load_clock
 from replay.trace import Trace
