@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.arena import CAPACITY, DECODED, PART, PART_COUNT, PARTS, PREFILL, TOKEN, WORK
+from replay.arena import CAPACITY, DECODED, GHOST, PART, PART_COUNT, PARTS, PREFILL, TOKEN, WORK, unlink
 from replay.jit import inline
 from replay.queue_size import queue_slots
 
@@ -16,6 +16,17 @@ LOADS = WORK + 15
 def count_load(m, p):
     """Count an expert that enters a part in a decode window."""
     m[p + LOADS] += 1 - m[PREFILL]
+
+
+@inline
+def recall(m, p, key, size):
+    """Take an absent expert's id out of the ghosts, which word ``size`` of the part counts; returns whether it was there."""
+    if m[key + GHOST] == 0:
+        return 0
+    m[key + GHOST] = 0
+    m[p + size] -= 1
+    unlink(m, key)
+    return 1
 
 
 def parts(m) -> Iterator[int]:

@@ -32,7 +32,7 @@ from replay.arena import (
     unlink,
 )
 from replay.evict.plain import stay
-from replay.evict.queues import count_load, parts, remarks, slots_in
+from replay.evict.queues import count_load, parts, recall, remarks, slots_in
 from replay.jit import inline, step
 from replay.policy import Option, Policy
 
@@ -72,23 +72,12 @@ def setup(m, options):
         m[p + FILLING] = lcs
 
 
-@inline
-def _recall(m, p, key):
-    """Take an absent expert's id out of the ghosts; returns whether it was there."""
-    if m[key + GHOST] == 0:
-        return 0
-    m[key + GHOST] = 0
-    m[p + IDS_SIZE] -= 1
-    unlink(m, key)
-    return 1
-
-
 @step
 def enter(m, p, s):
     """A load: the head of M where the ghosts know it, else the head of S."""
     count_load(m, p)
     key = m[s + KEY]
-    known = m[key + NOTE] or _recall(m, p, key)
+    known = m[key + NOTE] or recall(m, p, key, IDS_SIZE)
     m[key + NOTE] = 0
     m[s + USES] = 0
     if known or (m[p + FILLING] and m[p + SMALL_SIZE] >= m[p + SMALL_SLOTS]):
@@ -161,7 +150,7 @@ def _from_main(m, p):
 @step
 def victim(m, p, key):
     """From S where it has its size, else from M; whichever has nobody eligible yields to the other."""
-    if key >= 0 and _recall(m, p, key):
+    if key >= 0 and recall(m, p, key, IDS_SIZE):
         m[key + NOTE] = 1
     s = np.int64(-1)
     if m[p + SMALL_SIZE] >= m[p + SMALL_SLOTS]:

@@ -28,8 +28,8 @@ from replay.arena import (
     link_tail,
     unlink,
 )
-from replay.evict.queues import count_load, parts, remarks, slots_in
-from replay.jit import inline, step
+from replay.evict.queues import count_load, parts, recall, remarks, slots_in
+from replay.jit import step
 from replay.policy import Option, Policy
 
 POLICY = Policy(
@@ -62,23 +62,12 @@ def setup(m, options):
         m[p + AM_MOST] = max(capacity - m[p + KIN], 1) if options.get("amcap", False) else capacity
 
 
-@inline
-def _recall(m, p, key):
-    """Take an absent expert's id out of A1out; returns whether it was there."""
-    if m[key + GHOST] == 0:
-        return 0
-    m[key + GHOST] = 0
-    m[p + OUT_SIZE] -= 1
-    unlink(m, key)
-    return 1
-
-
 @step
 def enter(m, p, s):
     """A load: the head of Am where A1out knows it, else the head of A1in."""
     count_load(m, p)
     key = m[s + KEY]
-    if m[key + NOTE] == 0 and _recall(m, p, key) == 0:
+    if m[key + NOTE] == 0 and recall(m, p, key, OUT_SIZE) == 0:
         m[s + LIST] = 1
         m[p + IN_SIZE] += 1
         link_head(m, p + A1IN, s)
@@ -109,7 +98,7 @@ def claim(m, p, s):
 @step
 def victim(m, p, key):
     """First eligible from the tail of A1in where that is longer than Kin, else of Am."""
-    if key >= 0 and _recall(m, p, key):
+    if key >= 0 and recall(m, p, key, OUT_SIZE):
         m[key + NOTE] = 1
     if m[p + IN_SIZE] > m[p + KIN]:
         s = first_eligible(m, p + A1IN)
