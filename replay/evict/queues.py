@@ -20,7 +20,7 @@ def count_load(m, p):
 
 @inline
 def recall(m, p, key, size):
-    """Take an absent expert's id out of the ghosts, which word ``size`` of the part counts; returns whether it was there."""
+    """Take an absent expert's id out of the ghosts that word ``size`` of the part counts; 1 where it was there."""
     if m[key + GHOST] == 0:
         return 0
     m[key + GHOST] = 0
