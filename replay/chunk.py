@@ -1,6 +1,6 @@
 """One decoded chunk of a trace, prepared once for every policy: unions, groups of predictions, shortlists.
 
-A dense row of 512 scores is cut to the experts that any policy of the run could pick (:func:`shortlist_dense`)
+A dense row of 512 scores is cut to the experts that any policy of the run could pick (:mod:`replay.shortlist`)
 before a policy sees it; unions of an event's rows are made once for every number of rows that counts.
 """
 

@@ -138,7 +138,7 @@ def shortlist_dense(scores, count, reach):
     offsets : int64[n + 1]
     ids : int32[m]
     scores : float32[m]
-        Row i is ``offsets[i]:offsets[i + 1]``, sorted for :func:`pick`.
+        Row i is ``offsets[i]:offsets[i + 1]``, sorted for :func:`replay.router.pick`.
     """
     n, experts = scores.shape
     count = max(min(count, experts), 1)
@@ -180,7 +180,7 @@ def shortlist_halves(halves, count, reach):
 
 @kernel(_SHORTLISTS(OFFSETS, IDS, SCORES_1D))
 def shortlist_sparse(offsets, experts, scores):
-    """Shortlists of sparse rows: each row's entries sorted for :func:`pick`, -inf left out."""
+    """Shortlists of sparse rows: each row's entries sorted for :func:`replay.router.pick`, -inf left out."""
     n = offsets.shape[0] - 1
     out_offsets = np.zeros(n + 1, np.int64)
     ids, out = np.empty(len(scores), np.int32), np.empty(len(scores), np.float32)
