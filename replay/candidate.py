@@ -14,6 +14,7 @@ from replay.agreement import GivenUp
 from replay.bound import Bound
 from replay.clock import Clock
 from replay.curve import Point
+from replay.engine import frame as fr
 from replay.errors import InputError
 from replay.headroom import refuse_overflow
 from replay.lane import Lane
@@ -275,7 +276,7 @@ class Builder:
             if main and self.clock is not None:
                 clock = Clock(self.clock, trace.sizes, split=self.semantics.split)
             entry = Entry(lane, tally, clock, self.keep_reads and main)
-            if main and policy.spec.gates:
+            if main and lane.settings[fr.GATES]:
                 entry.outcomes = Outcomes(self.shape.layers, self.semantics.warm)
             if main and routes.kind in ("rerouted", "cacheprior"):
                 entry.given_up = GivenUp(self.shape.layers, self.semantics.warm)

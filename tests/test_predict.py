@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 from slow.history import Maps, Successors
 from slow.make import write
@@ -166,6 +167,8 @@ def test_seqmoe_admits_what_can_be_there_in_time(ahead):
     rows = [row for row in wide.layers.to_dicts() if row["layer"] == 2]
     assert [row["issued"] for row in rows] == [3, 4]
     assert rows[0]["timely"] == 1 and rows[0]["late"] == 0
+    gate = wide.gates.row(by_predicate=pl.col("layer") == 2, named=True)
+    assert (gate["policy"], gate["asked"], gate["admitted"], gate["admitted_wanted"]) == ("seqmoe", 4, 3, 1)
     for device, jobs in ((1.0, 0), (2.0, 1), (4.0, 2), (6.0, 3), (12.0, 4)):
         run = compare(ahead, ["seqmoe"], slots="20", grid=(), clock=ClockParams(device_gbps=device))
         assert run.layers.to_dicts()[2]["issued"] == jobs, device
