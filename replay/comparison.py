@@ -36,7 +36,7 @@ from replay.summary import summarise
 from replay.timing import ClockParams, recorded_times
 from replay.trace import Trace
 from replay.trace.shuffle import shuffled
-from replay.trust import nothing_counted, warnings_for
+from replay.trust import holds_none_or_all, nothing_counted, warnings_for
 from replay.unread import unread
 from replay.window_table import WindowRows, WindowTable
 
@@ -155,7 +155,7 @@ def compare(
     warnings = (
         [] if control is None else [f"a control: windows shuffled within each session (seed {control})"]
     )
-    warnings += nothing_counted(summary)
+    warnings += [*nothing_counted(summary), *holds_none_or_all(trace, bound)]
     warnings += warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage, parted)
     for spec in {c.text: c.policy.spec for c in found}.values():
         warnings += file_notes(trace, spec.text, [spec])

@@ -39,6 +39,7 @@ def trace_info(trace: Trace) -> dict[str, Any]:
         "windows": len(windows),
         "decode_windows": int((~windows.prefill).sum()),
         "sessions": len(np.unique(windows.session)),
+        "sized": trace.sized,
         "sha256": {name: table.sha256 for name, table in trace.tables.items()},
     }
 

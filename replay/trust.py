@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from replay.bound import Bound
 from replay.parting import sentence
 from replay.play import Coverage
@@ -12,6 +14,7 @@ from replay.resolve import Resolved
 from replay.semantics import Routes, Semantics
 from replay.trace import Trace
 from replay.trace.look import ranks_lost
+from replay.units import counted, format_bytes
 
 
 def warnings_for(
@@ -78,6 +81,34 @@ def nothing_counted(summary: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def holds_none_or_all(trace: Trace, bound: Bound) -> list[str]:
+    """Say that an arena holds no expert, or all of them, where that is so.
+
+    Parameters
+    ----------
+    trace : Trace
+    bound : Bound
+
+    Returns
+    -------
+    list of str
+        One sentence, or none.
+    """
+    if bound.bytes is not None and bound.bytes < (smallest := int(trace.sizes.min())):
+        return [
+            f"the arena's {bound.bytes:,} bytes hold no expert (the smallest has {format_bytes(smallest)}): "
+            "everything misses"
+        ]
+    if bound.slots is None:
+        held = (bound.bytes or 0) >= int(trace.sizes.sum())
+    else:
+        held = bound.by_layer is None and all(np.bincount(trace.classes.ravel()) <= bound.slots)
+    if held:
+        experts = counted(trace.sizes.size, "expert")
+        return [f"the arena has room for all: {experts}; nothing is ever evicted, so evictions do not differ"]
+    return []
+
+
 def _fixed_routes(trace: Trace) -> list[str]:
     router = trace.meta.router
     bonus = None if router is None else router.bonus
@@ -98,7 +129,7 @@ def _fixed_routes(trace: Trace) -> list[str]:
 def _sizes_and_ranks(trace: Trace) -> list[str]:
     """What the trace itself does not hold: sizes of experts, the order of picks."""
     found = []
-    if int(trace.sizes.max()) <= 1:
+    if not trace.sized:
         found.append(
             "the sizes of the experts are not known (1 byte stands for each): only counts mean something here, no "
             "bytes, waits or fates of reads; say the size when importing (--expert-bytes)"

@@ -338,3 +338,28 @@ def test_curves_say_how_many_slots_halve_the_misses(root: Path, cli: Cli) -> Non
     shown = cli("curves", trace, "-p", "lru", "--grid", "721,1900,2100").out
     assert f"half the misses of lru at 721 slots take about {size:,} slots" in shown
     assert "take more than 721 slots" in cli("curves", trace, "-p", "lru", "--grid", "700,721").out
+
+
+def test_curves_say_where_no_arena_halves_the_misses(root: Path, cli: Cli, tmp_path: Path) -> None:
+    """First uses are misses at any capacity, and no arena holds more than all experts."""
+    trace = root / "traces/e256-moce"
+    rows = json.loads(cli("curves", trace, "-p", "belady", "--grid", "721,2900", "--json").out)["curves"]
+    first, last = sorted(rows, key=lambda row: row["capacity_slots"])
+    assert last["misses"] == last["compulsory"] > first["misses"] / 2
+    shown = cli("curves", trace, "-p", "belady", "--grid", "721,2900").out
+    few = f"{last['misses']:,} of {first['misses']:,}"
+    assert f"no arena halves the misses of belady at 721 slots: {few} are first uses" in shown
+    assert cli("cut", trace, tmp_path / "one", "--windows", "1").code == 0
+    code, shown, err = cli("curves", tmp_path / "one", "-p", "lru", "--grid", "721,4096")
+    assert code == 0 and "1 window, 1 session" in err
+    assert "no arena halves the misses of lru at 721 slots: 128 of 128 are first uses" in shown
+    assert f"next: replay curves {tmp_path / 'one'} --out DIR" in err
+
+
+def test_curves_of_a_single_expert(cli: Cli, tmp_path: Path) -> None:
+    """17.6% of it are no slot, which is no byte budget either."""
+    (tmp_path / "one.csv").write_text("token,layer,experts\n0,0,0\n1,0,0\n2,0,0\n")
+    assert cli("import", "table", tmp_path / "one.csv", tmp_path / "one", "--expert-bytes", "1MB").code == 0
+    code, out, err = cli("curves", tmp_path / "one")
+    assert code == 0 and "66.67%" in out
+    assert "1 layer x 1 expert, top-1" in err and "Warning" not in err

@@ -1,5 +1,6 @@
 """Sections of the report: policies that stand for others, other clocks, what drafts are worth, the limits."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -175,6 +176,17 @@ def test_the_brief_says_how_much_came_late(spec_run: Run) -> None:
     text = f"Late: {ends[low]:.1%} ({low}) to {ends[high]:.1%} ({high}) of the read-ahead that was used."
     assert text in gather(several).brief
     assert not [each for each in gather(made_run(timed=False)).brief if each.startswith("Late")]
+
+
+def test_no_arena_halves_the_misses_where_all_experts_do_not() -> None:
+    run = made_run(("none+lru", "unpert1+lru"))
+    assert run.curves is not None
+    whole = run.curves.with_columns(
+        capacity_share=pl.lit(1.0), misses=pl.col("lookups"), prefetch_hits=pl.lit(0, pl.Int64)
+    )
+    assert [each for each in gather(replace(run, curves=whole)).brief if "No arena halves the misses" in each]
+    part = whole.with_columns(capacity_share=pl.lit(0.5))
+    assert not [each for each in gather(replace(run, curves=part)).brief if "No arena" in each]
 
 
 def test_the_report_says_whether_the_recorded_policy_comes_out(root: Path, tmp_path: Path) -> None:

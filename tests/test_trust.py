@@ -75,6 +75,36 @@ def test_sizes_that_are_not_known_are_warned_of(cli: Cli, tmp_path: Path) -> Non
     assert known.warnings == []
 
 
+def test_bytes_and_waits_are_not_shown_where_sizes_are_not_known(cli: Cli, tmp_path: Path) -> None:
+    unsized, sized = small(tmp_path / "one", expert_bytes=1), small(tmp_path / "many")
+    for trace, known in ((unsized, False), (sized, True)):
+        code, out, err = cli("compare", trace, *COMMON, "--out", tmp_path / f"run-{known}")
+        assert code == 0, err
+        row = next(line.split() for line in out.splitlines() if line.startswith("none+lru"))
+        assert (row[-1] == row[-3] == "-") is not known
+        report = (tmp_path / f"run-{known}" / "report.md").read_text()
+        assert "Fewest misses" in report
+        for each in ("Fewest bytes", "Shortest wait", "| wait ms per token", "| MB read per token"):
+            assert (each in report) is known, each
+
+
+@pytest.mark.parametrize(
+    ("bound", "said"),
+    [
+        ({"slots": 16}, "the arena has room for all: 16 experts"),
+        ({"slots": 15}, None),
+        ({"bytes": "16000"}, "the arena has room for all: 16 experts"),
+        ({"bytes": "15999"}, None),
+        ({"bytes": "999"}, "the arena's 999 bytes hold no expert (the smallest has 1.00 kB)"),
+    ],
+)
+def test_an_arena_of_all_experts_or_of_none_is_said_to_be_one(
+    bound: dict[str, int | str], said: str | None, tmp_path: Path
+) -> None:
+    run = replay.compare(small(tmp_path / "trace"), ["none+lru"], clock=False, grid=None, **bound)
+    assert [each.startswith(said or "") for each in run.warnings] == ([] if said is None else [True])
+
+
 def test_lost_ranks_are_warned_of(tmp_path: Path) -> None:
     run = replay.compare(small(tmp_path / "t", ascending=True), ["none+lru"], slots=6, clock=False)
     assert any("the ranks are lost" in each for each in run.warnings)

@@ -122,7 +122,7 @@ def _print(run: "Run", trace: "Trace", out: Any, quiet: bool) -> None:
         for line in _heading(run):
             typer.echo(shown(line), err=True)
     timed = run.info["clock"] is not None
-    typer.echo(aligned(*_table(run.summary, timed)))
+    typer.echo(aligned(*_table(run.summary, timed, run.info["trace"]["sized"])))
     typer.echo("")
     if any(row["picks_made"] for row in run.summary):
         typer.echo(aligned(*_agreement(run)))
@@ -145,8 +145,9 @@ def _heading(run: "Run") -> list[str]:
     trace, bound, ways = info["trace"], info["bound"], info["semantics"]
     held = f"{'+'.join(map(str, bound['slots']))} slots" if bound["slots"] else f"{bound['bytes']} bytes"
     lines = [
-        f"trace      {trace['name']}: {trace['model']}, {trace['layers']} layers x {trace['experts']} experts, "
-        f"top-{trace['top_k']}; {counted(trace['windows'], 'window')}, {counted(trace['sessions'], 'session')}",
+        f"trace      {trace['name']}: {trace['model']}, {counted(trace['layers'], 'layer')} x "
+        f"{counted(trace['experts'], 'expert')}, top-{trace['top_k']}; {counted(trace['windows'], 'window')}, "
+        f"{counted(trace['sessions'], 'session')}",
         f"arena      {held} ({bound['origin']}), scope {ways['scope']}",
         f"semantics  routes {', '.join(info['routes'])}; order {ways['order']}, cell {ways['cell']}, "
         f"split {'on' if ways['split'] else 'off'}, start {ways['start']}, prefill {ways['prefill']}"
@@ -162,8 +163,8 @@ def _heading(run: "Run") -> list[str]:
     return [*lines, ""]
 
 
-def _table(summary: list[dict[str, Any]], timed: bool) -> tuple[list[str], list[list[Any]]]:
-    """One line a policy, per token."""
+def _table(summary: list[dict[str, Any]], timed: bool, sized: bool) -> tuple[list[str], list[list[Any]]]:
+    """One line a policy, per token; no bytes and times where the experts' sizes are not known."""
     headers = ["policy", "misses/tok", "change", "prefetch hits/tok", "issued/tok", "unused", "MB read/tok"]
     several = len({row["routes"] for row in summary}) > 1
     headers = [
@@ -186,13 +187,13 @@ def _table(summary: list[dict[str, Any]], timed: bool) -> tuple[list[str], list[
             _fixed(row["prefetch_hits_per_token"], 2),
             _fixed(row["issued_per_token"], 2),
             unused,
-            _megabytes(row["read_bytes_per_token"]),
+            _megabytes(row["read_bytes_per_token"]) if sized else None,
         ]
         if timed:
             claimed = row["timely"] + row["late"]
             cells += [
-                f"{row['late'] / claimed:.1%}" if claimed else None,
-                _fixed(row["wait_us_per_token"], 0),
+                f"{row['late'] / claimed:.1%}" if claimed and sized else None,
+                _fixed(row["wait_us_per_token"], 0) if sized else None,
             ]
         rows.append(cells)
     return headers, rows
@@ -304,11 +305,14 @@ def _worst(run: "Run") -> str:
 
 def _next(run: "Run", trace: "Trace", out: Any) -> list[str]:
     """What to run next."""
+    import shlex
+
     if out is not None:
         return [
             f"\nwritten to {out}; open {out}/report.html",
-            f'next: replay query {out} "select policy, sum(misses) from layers group by 1"',  # noqa: S608 (shown, not run)
+            f'next: replay query {shlex.quote(str(out))} "select policy, misses_per_token from summary order by 2"',  # noqa: S608 (shown, not run)
         ]
     return [
-        f"\nnext: replay compare {trace.path} --out DIR keeps the tables and charts; replay policies lists policies"
+        f"\nnext: replay compare {shlex.quote(str(trace.path))} --out DIR keeps the tables and charts; "
+        "replay policies lists policies"
     ]

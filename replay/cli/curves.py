@@ -83,7 +83,7 @@ def curves(
     if as_json:
         _print_json(found)
     else:
-        _print(found, out, quiet)
+        _print(found, trace, out, quiet)
 
 
 def _layers(text: str) -> list[int] | None:
@@ -112,10 +112,9 @@ def _print_json(found: "Survey") -> None:
     typer.echo(json.dumps({"curves": rows, "run": found.info}, indent=1, allow_nan=False))
 
 
-def _print(found: "Survey", out: Any, quiet: bool) -> None:
+def _print(found: "Survey", trace: Any, out: Any, quiet: bool) -> None:
     from replay.cli.table import aligned
 
-    info = found.info
     if not quiet:
         for line in _heading(found):
             typer.echo(line, err=True)
@@ -124,17 +123,20 @@ def _print(found: "Survey", out: Any, quiet: bool) -> None:
     for line in (*_halving(found), *_worst(found)):
         typer.echo(line)
     if not quiet:
-        typer.echo(f"\n{_next(out, info)}", err=True)
+        typer.echo(f"\n{_next(trace, out)}", err=True)
 
 
 def _heading(found: "Survey") -> list[str]:
     """What was played, and what to know of it."""
+    from replay.units import counted
+
     info = found.info
     trace, ways, token = info["trace"], info["semantics"], info["token"]
     lines = [
-        f"trace      {trace['name']}: {trace['model']}, {trace['layers']} layers x {trace['experts']} experts, "
-        f"top-{trace['top_k']}; {trace['windows']} windows, {trace['sessions']} sessions",
-        f"token      one token wants {token['slots']} experts, {token['bytes'] / 1e6:,.1f} MB",
+        f"trace      {trace['name']}: {trace['model']}, {counted(trace['layers'], 'layer')} x "
+        f"{counted(trace['experts'], 'expert')}, top-{trace['top_k']}; {counted(trace['windows'], 'window')}, "
+        f"{counted(trace['sessions'], 'session')}",
+        f"token      one token wants {counted(token['slots'], 'expert')}, {token['bytes'] / 1e6:,.1f} MB",
         f"semantics  routes {', '.join(info['routes'])}; scope {ways['scope']}, order {ways['order']}, "
         f"cell {ways['cell']}, start {ways['start']}, prefill {ways['prefill']}",
         f"grid       {info['grid']['text']}: {info['grid']['capacities']} capacities; in one pass: "
@@ -175,20 +177,25 @@ def _halving(found: "Survey") -> list[str]:
     from replay.report.capacity import halving
 
     at = found.info["reference"]
-    key, here, unit = (
-        ("capacity_slots", at["slots"], "slots") if at["slots"] else ("capacity_bytes", at["bytes"], "bytes")
-    )
+    unit = "bytes" if at["slots"] is None else "slots"
+    key, here = f"capacity_{unit}", at[unit]
     signs = {"<=": "at most", ">": "more than", "~": "about"}
     lines = []
     for (name, routes), rows in _totals(found).group_by(["policy", "routes"], maintain_order=True):
-        points = rows.sort(key).select(key, "misses").rows()
+        ordered = rows.sort(key)
         now = rows.filter(pl.col(key) == here)["misses"].to_list()
-        size = halving(points, now[0] / 2) if now and now[0] else None
-        if size is not None:
-            said = f"{name} ({routes})" if routes != "recorded" else name
-            lines.append(
-                f"half the misses of {said} at {here:,} {unit} take {signs[size[0]]} {round(size[1]):,} {unit}"
+        size = halving(ordered.select(key, "misses").rows(), now[0] / 2) if now and now[0] else None
+        if size is None:
+            continue
+        said = f"{f'{name} ({routes})' if routes != 'recorded' else name} at {here:,} {unit}"
+        last = ordered.row(-1, named=True)
+        if size[0] == ">" and (last["capacity_share"] >= 1 or last["misses"] == last["compulsory"]):
+            left = (
+                "are first uses" if last["misses"] == last["compulsory"] else "are left where all experts fit"
             )
+            lines.append(f"no arena halves the misses of {said}: {last['misses']:,} of {now[0]:,} {left}")
+        else:
+            lines.append(f"half the misses of {said} take {signs[size[0]]} {round(size[1]):,} {unit}")
     return lines
 
 
@@ -196,7 +203,7 @@ def _worst(found: "Survey") -> list[str]:
     """The five layers that miss most, policy by policy."""
     lines = []
     at = found.info["reference"]
-    held = f"{at['slots']} slots" if at["slots"] else f"{at['bytes']} bytes"
+    held = f"{at['bytes']} bytes" if at["slots"] is None else f"{at['slots']} slots"
     for (name, routes), rows in found.worst.group_by(["policy", "routes"], maintain_order=True):
         if rows["misses"].null_count():
             continue
@@ -207,8 +214,10 @@ def _worst(found: "Survey") -> list[str]:
     return lines
 
 
-def _next(out: Any, info: dict[str, Any]) -> str:
+def _next(trace: Any, out: Any) -> str:
+    import shlex
+
     if out is None:
-        return "next: replay curves TRACE --out DIR keeps the tables and charts"
+        return f"next: replay curves {shlex.quote(str(trace))} --out DIR keeps the tables and charts"
     query = "select policy, layer, capacity_slots, misses from curves where layer is not null"
-    return f'written to {out}\nnext: replay query {out} "{query}"'
+    return f'written to {out}\nnext: replay query {shlex.quote(str(out))} "{query}"'

@@ -37,15 +37,18 @@ def cut(
     """
     from replay.trace import open_trace
     from replay.trace.cut import cut as cut_trace
+    from replay.units import counted
 
     names = None if tables is None else [each.strip() for each in tables.split(",") if each.strip()]
     result = cut_trace(open_trace(path), destination, windows, names, force)
     if as_json:
         typer.echo(json.dumps(asdict(result), indent=1))
         return
-    sessions = f"{result.sessions} sessions" + ("" if result.whole else " (the last one not to its end)")
+    sessions = counted(result.sessions, "session") + (
+        "" if result.whole else " (the last one not to its end)"
+    )
     typer.echo(
-        f"{result.path}: {result.windows} of {result.of_windows} windows, {sessions}, {result.bytes} bytes"
+        f"{result.path}: {result.windows} of {counted(result.of_windows, 'window')}, {sessions}, {result.bytes} bytes"
     )
     typer.echo("rows: " + ", ".join(f"{name} {rows}" for name, rows in result.rows.items()))
     typer.echo("left out: " + (", ".join(result.left_out) or "no table"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replay.units import format_bytes
+from replay.units import counted, format_bytes
 
 if TYPE_CHECKING:
     from replay.trace import Trace
@@ -56,7 +56,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     token = model["layers"] * model["top_k"]
     lines = [
         f"{cell(found['trace'])}: {cell(model['name'])}",
-        f"model     {model['layers']} layers of {model['experts']} experts, top {model['top_k']}",
+        f"model     {counted(model['layers'], 'layer')} of {counted(model['experts'], 'expert')}, top {model['top_k']}",
         f"windows   {windows['count']}: decode {windows['decode']} ({windows['decode_rows']} rows), prefill "
         f"{windows['prefill']} ({windows['prefill_rows']} rows); sessions {windows['sessions']}",
         f"experts   {sizes['experts']} of {_span(sizes)}, {format_bytes(sizes['bytes'])} in all; "

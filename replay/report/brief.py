@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from replay.report.capacity import halves, halving_text
+from replay.report.capacity import NEVER, halves, halving_text
 from replay.report.draft import verdict
 from replay.report.layers import in_words
 from replay.report.prepared import Prepared
@@ -31,10 +31,15 @@ def brief(subject: Subject, prepared: Prepared) -> list[str]:
 
 
 def _of_kind(subject: Subject, rows: Rows) -> list[str]:
-    """Sentences on the policies under one kind of routes."""
+    """Sentences on the policies under one kind of routes; of misses alone where the experts' sizes are not known."""
+    misses = _least(
+        subject, rows, "Fewest misses", "misses_per_token", lambda v: f"{decimals(v, 2)} per token"
+    )
+    if not subject.sized:
+        return [] if misses is None else [misses]
     bytes_name = "Fewest bytes read" if subject.timed else "Fewest bytes asked for"
     sentences = [
-        _least(subject, rows, "Fewest misses", "misses_per_token", lambda v: f"{decimals(v, 2)} per token"),
+        misses,
         _least(subject, rows, bytes_name, "read_bytes_per_token", lambda v: f"{megabytes(v)} MB per token"),
         _least(
             subject, rows, "Shortest wait", "wait_us_per_token", lambda v: f"{milliseconds(v)} ms per token"
@@ -120,6 +125,10 @@ def _halving(subject: Subject, half: tuple[str, float]) -> str:
     """How large an arena halves the baseline's misses."""
     size, name = halving_text(subject, half), subject.base_name
     unit = " slots" if subject.arena.endswith("slots") else ""
+    if half[0] == NEVER:
+        return (
+            f"No arena halves the misses of {name}, not even one of all experts (this run: {subject.arena})."
+        )
     if half[0] == ">":
         return f"Half the misses of {name} take an arena of more than {size[2:]}{unit} (this run: {subject.arena})."
     return f"Half the misses of {name} take an arena of {size}{unit} (this run: {subject.arena})."

@@ -60,16 +60,19 @@ def _size(subject: Subject, value: float) -> str:
 
 
 _SIGNS = {"<=": "≤ ", ">": "> ", "~": "≈ "}
+NEVER = "never"
+"""In the place of a sign: not even an arena of all experts does it."""
 
 
 def halves(subject: Subject, curves: pl.DataFrame) -> dict[str, tuple[str, float]]:
     """For each series the capacity at which it misses half of what the baseline misses at the run's bound."""
     base = subject.rows[subject.base_name]["misses_per_token"]
+    whole = (curves["capacity_share"].max() or 0) >= 1  # type: ignore[operator]
     found: dict[str, tuple[str, float]] = {}
     for name, points in _points(curves).items():
         at = halving([(x, y) for x, y in points], base / 2) if base else None
         if at is not None:
-            found[name] = at
+            found[name] = (NEVER, at[1]) if whole and at[0] == ">" else at
     return found
 
 
@@ -86,7 +89,7 @@ def _points(curves: pl.DataFrame) -> dict[str, list[tuple[float, float | None]]]
 
 def halving_text(subject: Subject, found: tuple[str, float]) -> str:
     """Write a capacity that halves the misses."""
-    return _SIGNS[found[0]] + _size(subject, found[1])
+    return NEVER if found[0] == NEVER else _SIGNS[found[0]] + _size(subject, found[1])
 
 
 def capacity_grid(subject: Subject, curves: pl.DataFrame) -> Grid:

@@ -23,6 +23,7 @@ from replay.report.sensitivity import Clocks, clocks
 from replay.report.subject import Subject
 from replay.report.wording import count, listing, sentence
 from replay.run import Run
+from replay.units import counted
 
 
 @dataclass(frozen=True)
@@ -148,17 +149,25 @@ def _trace(run: Run) -> dict[str, Any]:
     return {**unknown, **counts, "sha256": {}, **(run.info.get("trace") or {})}
 
 
+def _of(number: Any, noun: str) -> str:
+    """Write a number of things, or that it is not known."""
+    return counted(number, noun) if isinstance(number, int) else f"{number} {noun}s"
+
+
 def _facts(subject: Subject) -> list[tuple[str, str]]:
     info = subject.run.info
     trace, bound = _trace(subject.run), info.get("bound") or {}
     tokens = sorted({row["tokens"] for row in subject.run.summary})
-    windows, decode, sessions = (count(trace[name]) for name in ("windows", "decode_windows", "sessions"))
+    windows, decode = (count(trace[name]) for name in ("windows", "decode_windows"))
     found = [
         ("trace", f"{trace['name']}: {trace['model']}"),
-        ("shape", f"{trace['layers']} layers of {trace['experts']} experts, top {trace['top_k']}"),
+        (
+            "shape",
+            f"{_of(trace['layers'], 'layer')} of {_of(trace['experts'], 'expert')}, top {trace['top_k']}",
+        ),
         (
             "windows",
-            f"{windows} in {sessions} {'session' if sessions == '1' else 'sessions'}, {decode} of them decode",
+            f"{windows} in {_of(trace['sessions'], 'session')}, {decode} of them decode",
         ),
         (
             "tokens",

@@ -56,7 +56,8 @@ def _against(
 def policy_figures(subject: Subject, paired: Differences) -> list[Figure]:
     """The columns of the policy table, in its order; beside a change its interval, where ``paired`` has one.
 
-    The first three answer "who misses least, who reads least, who waits least"; the rest says why.
+    The first three answer "who misses least, who reads least, who waits least"; the rest says why. There are no bytes
+    and times where the experts' sizes are not known.
     """
     versus = f"beside it the change against {subject.baseline}"
     read = (
@@ -80,19 +81,25 @@ def policy_figures(subject: Subject, paired: Differences) -> list[Figure]:
     hit = "(arena hits + prefetch hits) / lookups; a higher one is not a faster engine"
     absent = "experts wanted and absent: each is a read that the token waits for"
     waited = "time that events waited for reads on the modelled disk"
-    return [
-        first("misses_per_token", "misses", "per token", absent, _two),
+    costs = [
         first("read_bytes_per_token", "MB read", "per token", read, megabytes),
         first("wait_us_per_token", "wait", "ms per token", waited, milliseconds),
+    ]
+    fates = [
+        ratio(
+            "timely_usefulness", "timely", "of read ahead", f"{each} there when asked for, of those issued"
+        ),
+        Figure(late, _share("late", "timely", "late"), percent),
+    ]
+    return [
+        first("misses_per_token", "misses", "per token", absent, _two),
+        *(costs if subject.sized else []),
         ratio("adjusted_hit_ratio", "adjusted hit", "ratio", adjusted, "high"),
         ratio("hit_ratio", "hit", "ratio", hit),
         Figure(Head("read ahead", "per token", f"{each} issued"), _key("issued_per_token"), _two),
         ratio("usefulness", "useful", "of read ahead", f"{each} that were claimed, of those issued"),
         Figure(Head("covered", "of absent", covered), _coverage, percent),
-        ratio(
-            "timely_usefulness", "timely", "of read ahead", f"{each} there when asked for, of those issued"
-        ),
-        Figure(late, _share("late", "timely", "late"), percent),
+        *(fates if subject.sized else []),
         Figure(Head("pollution", "of misses", polluted), _pollution(subject), percent),
         *_gate_figures(subject),
     ]

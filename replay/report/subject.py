@@ -47,6 +47,11 @@ class Subject:
         return self.run.layers["timely"].null_count() < len(self.run.layers)
 
     @cached_property
+    def sized(self) -> bool:
+        """Whether the experts' sizes are known: without them bytes and waits mean nothing."""
+        return bool((self.run.info.get("trace") or {}).get("sized", True))
+
+    @cached_property
     def decoded(self) -> bool:
         """Whether any decode window is counted: without one there is no figure per token."""
         return any(row["tokens"] for row in self.run.summary)

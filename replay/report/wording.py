@@ -88,12 +88,13 @@ def listing(names: list[str]) -> str:
 
 
 def sentence(text: str) -> str:
-    """Make a remark a sentence: a capital, a full stop.
+    """Make a remark a sentence: a capital, but for a policy's name that begins it, and a full stop.
 
     Examples
     --------
-    >>> sentence("left out x: no table")
-    'Left out x: no table.'
+    >>> sentence("left out x: no table"), sentence("none+lru: no use")
+    ('Left out x: no table.', 'none+lru: no use.')
     """
     text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    named = text.split(" ", 1)[0].endswith(":")
+    return (text if named else text[:1].upper() + text[1:]) + ("" if text.endswith((".", "!", "?")) else ".")

@@ -80,6 +80,11 @@ class Trace:
             f"{len(self.windows)} windows"
         )
 
+    @property
+    def sized(self) -> bool:
+        """Whether the trace says how large an expert is: where it does not, 1 byte stands for each."""
+        return int(self.sizes.max()) > 1
+
     def has(self, table: str) -> bool:
         """Say whether the trace has a table."""
         return table in self.tables
