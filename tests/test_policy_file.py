@@ -157,3 +157,21 @@ def test_two_files_of_one_name(tmp_path: Path, cli: Cli, root: Path) -> None:
     files = ("--policy-file", EXAMPLE, "--policy-file", mine)
     done = cli("compare", root / "traces/e64-spec", *files, "-p", "none+lives")
     assert done.code == 2 and f"the name 'lives' is taken by {EXAMPLE}" in done.err
+
+
+def test_a_step_out_of_bounds_is_the_files(cli: Cli, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ``NUMBA_BOUNDSCHECK=1`` raises names the file where there is one, and is a defect of this program else."""
+
+    def stop(*arguments: object, **options: object) -> None:
+        raise IndexError("index is out of bounds")
+
+    monkeypatch.setattr("replay.comparison.play", stop)
+    code, _, err = cli("compare", root / "traces/e64-moce", "-p", "none+lru", "-q")
+    assert code == 3 and "a defect of this program" in err
+    code, _, err = cli(
+        "compare", root / "traces/e64-moce", "--policy-file", EXAMPLE, "-p", "none+lives", "-q"
+    )
+    assert code == 2 and err.startswith(
+        f"replay: error: {EXAMPLE}: a step reached outside the arena's memory"
+    )
+    assert "Traceback" not in err

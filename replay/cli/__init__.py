@@ -22,7 +22,16 @@ import typer
 from typer.core import TyperGroup
 
 from replay import __version__
-from replay.cli.process import Terminated, memory_limit, panicked, signals, starved, streams, within_limits
+from replay.cli.process import (
+    Terminated,
+    memory_limit,
+    out_of_bounds,
+    panicked,
+    signals,
+    starved,
+    streams,
+    within_limits,
+)
 from replay.cli.table import shown
 from replay.errors import ReplayError, nearest
 
@@ -236,6 +245,11 @@ def _guarded(action: Callable[[], Any]) -> int:
             return _fail(_usage(problem), 2)
         if starved(problem) and memory_limit() is not None:
             return _fail(f"out of memory under the limit of {memory_limit()} bytes (ulimit -v); raise it", 2)
+        if files := out_of_bounds(problem):
+            reached = "a step reached outside the arena's memory"
+            return _fail(
+                f"{files}: {reached} ({problem}); it may use a slot's, a part's and an expert's words only", 2
+            )
         traceback.print_exc()
         return _fail(f"a defect of this program ({type(problem).__name__}); please report it", 3)
 

@@ -84,6 +84,14 @@ def starved(problem: BaseException) -> bool:
     return isinstance(problem, MemoryError) or any(each in text for each in _HUNGER)
 
 
+def out_of_bounds(problem: BaseException) -> str:
+    """Name the user's policy files where a bounds check (``NUMBA_BOUNDSCHECK=1``) stopped a step; else nothing."""
+    own = sys.modules.get("replay.evict.own")
+    if own is None or not isinstance(problem, IndexError) or "out of bounds" not in str(problem):
+        return ""
+    return ", ".join(each.file for each in own.OWN.values())
+
+
 def panicked(problem: BaseException) -> bool:
     """Whether a library written in Rust gave up: no ``Exception`` of Python's."""
     return type(problem).__name__ == "PanicException"
