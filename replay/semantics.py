@@ -81,7 +81,7 @@ class Semantics:
 
 def _count(text: str, option: str, example: str) -> int:
     if not text.isascii() or not text.isdecimal():
-        raise InputError(f"{option}: {text!r} is not a whole number; write {example}")
+        raise InputError(f"{option}: {text!r} is not a whole number without a sign; write {example}")
     if len(text) > 15 or int(text) > MOST:
         raise InputError(f"{option}: {text} is more than {MOST}; write {example}")
     return int(text)

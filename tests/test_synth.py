@@ -161,6 +161,7 @@ def test_groups_do_not_matter_to_the_shape(tmp_path: Path, monkeypatch: pytest.M
         ({"popularity": 3.0, "reuse": 0.2}, "--reuse 0.2: popularity alone gives 0."),
         ({"recall": 0.01}, "--recall 0.01: noise alone gives 0."),
         ({"recall": 0.9, "distance": 4}, "--distance: expected fewer than the 4 layers, found 4"),
+        ({"recall": 0.9, "layers": 1}, "or leave --recall out: candidates are of a later layer"),
         ({"bonus": 0.5}, "--bonus favours residents: give --slots"),
         ({"slots": 3}, "--slots 3: an event wants 4 experts; give more slots"),
         ({"drift": float("nan")}, "--drift: expected 0 to 1000, found nan"),

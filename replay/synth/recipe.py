@@ -94,7 +94,7 @@ class Recipe:
                 low, high = _SPANS[each.name]
                 if not low <= value <= high:
                     flag = each.name.replace("_", "-")
-                    raise InputError(f"--{flag}: expected {low:g} to {high:g}, found {value:g}")
+                    raise InputError(f"--{flag}: expected {low:.15g} to {high:.15g}, found {value:.15g}")
         if self.top_k >= self.experts:
             raise InputError(
                 f"--top-k: expected fewer picks than the {self.experts} experts, found {self.top_k}"
@@ -103,7 +103,8 @@ class Recipe:
             raise InputError(f"{self.layers} layers of {self.experts} experts are more than {_CELLS}")
         if self.recall is not None and self.distance >= self.layers:
             raise InputError(
-                f"--distance: expected fewer than the {self.layers} layers, found {self.distance}"
+                f"--distance: expected fewer than the {self.layers} layers, found {self.distance}; give more --layers, "
+                "or leave --recall out: candidates are of a later layer"
             )
         if self.bonus and self.slots is None:
             raise InputError("--bonus favours residents: give --slots for an arena that holds some")

@@ -13,6 +13,8 @@ FORMAT = "moe-decode-trace"
 VERSION = 1
 FILE = "trace.json"
 LARGEST = 2**63 - 1
+MOST_NAMED = 8
+"""Traces of a folder that are named where the folder itself was taken for one."""
 
 
 class Fields:
@@ -136,7 +138,11 @@ def read_document(path: Path, sink: Sink) -> dict[str, Any] | None:
         sink(Failure("trace-missing", str(path), "", "", "a trace folder", found, "check the path"))
         return None
     if not file.is_file():
-        wrong("trace-json-missing", "no such file", "is this a trace folder? `replay import` makes one")
+        inside = sorted(str(each.parent) for each in path.glob(f"*/{FILE}"))[:MOST_NAMED]
+        fix = "is this a trace folder? `replay import` makes one"
+        if inside:
+            fix = f"name one of the traces in it: {', '.join(inside)}"
+        wrong("trace-json-missing", "no such file", fix)
         return None
     try:
         with file.open("rb") as handle:
