@@ -19,6 +19,7 @@ from replay.errors import InputError
 from replay.schema.result import RESULT
 from replay.text import no_formula
 from replay.trace.staging import staged_folder
+from replay.units import counted
 from replay.window_table import WindowTable
 
 if TYPE_CHECKING:
@@ -83,8 +84,9 @@ class Run:
         policies = len({row["policy"] for row in self.summary})
         arena = _arena(self.info.get("bound") or {})
         count = len(self.warnings)
-        remarks = f", {count} warning{'s' if count > 1 else ''}" if count else ""
-        return f"Run({self._trace}: {policies} policies, {arena}{remarks})"
+        remarks = f", {counted(count, 'warning')}" if count else ""
+        played = "1 policy" if policies == 1 else f"{policies} policies"
+        return f"Run({self._trace}: {played}, {arena}{remarks})"
 
     def _repr_html_(self) -> str:
         from replay.markup import html_table

@@ -359,7 +359,8 @@ def test_curves_say_where_no_arena_halves_the_misses(root: Path, cli: Cli, tmp_p
 def test_curves_of_a_single_expert(cli: Cli, tmp_path: Path) -> None:
     """17.6% of it are no slot, which is no byte budget either."""
     (tmp_path / "one.csv").write_text("token,layer,experts\n0,0,0\n1,0,0\n2,0,0\n")
-    assert cli("import", "table", tmp_path / "one.csv", tmp_path / "one", "--expert-bytes", "1MB").code == 0
+    code, _, err = cli("import", "table", tmp_path / "one.csv", tmp_path / "one", "--expert-bytes", "1MB")
+    assert code == 0 and err.endswith(f"next: replay info {tmp_path / 'one'}\n")
     code, out, err = cli("curves", tmp_path / "one")
     assert code == 0 and "66.67%" in out
     assert "1 layer x 1 expert, top-1" in err and "Warning" not in err

@@ -4,6 +4,7 @@ import inspect
 import json
 import runpy
 import shlex
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -134,6 +135,8 @@ def test_what_a_notebook_shows(run: Run, root: Path) -> None:
     trace = replay.open(root / SAMPLE)
     assert repr(trace).startswith("Trace(e64-spec: ") and len(repr(trace)) < 200
     assert repr(run).startswith("Run(e64-spec: 2 policies, 300 slots")
+    alone = replace(run, summary=run.summary[:1], info={**run.info, "warnings": ["a", "b"]})
+    assert repr(alone) == "Run(e64-spec: 1 policy, 300 slots, 2 warnings)"
     shown = Texts(run._repr_html_())
     assert {"none+lru", "unpert1+lru", "misses_per_token"} <= set(shown.texts)
     assert "selections" in Texts(trace._repr_html_()).texts

@@ -1,6 +1,7 @@
 """``replay import``: turn what an engine already writes into a trace."""
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -87,6 +88,7 @@ def import_(
     if not quiet:
         for each in result.notes:
             typer.echo(f"replay: note: {each}", err=True)
+        typer.echo(f"next: replay info {shlex.quote(str(result.path))}", err=True)
 
 
 def _columns(texts: list[str]) -> dict[str, str]:
