@@ -163,7 +163,8 @@ class Routes:
         the read-ahead policy's own best candidates; ``cacheprior``: rerouted with a bonus that follows the
         spread of the layer's scores.
     prior : float
-        cacheprior's lambda.
+        cacheprior's lambda. Each row moves its layer's average spread before it is ranked, the layer's first row sets
+        it; a row's spread is its best less its worst finite score, as float32, and 0 where all are masked.
     protect : int
         cacheprior's J: raw best picks that no bonus reaches.
     """
