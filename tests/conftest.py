@@ -1,5 +1,6 @@
 """What several test files share: the recorded traces next to the project, and the command line in process."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,11 @@ ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("default-here", deadline=None, print_blob=True)
 settings.register_profile("few", deadline=None, print_blob=True, max_examples=10)
 settings.load_profile("default-here")
+
+# whoever started the tests may ignore these (nohup, a shell's background), and what ignores a signal hands that on
+for number, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 class Outcome(NamedTuple):
