@@ -1,7 +1,7 @@
-"""What several test files share: the recorded traces next to the project, and the command line in process."""
+"""What several test files share: recorded traces next to the project, the command line in process, the registry."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,3 +55,16 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         return Outcome(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """The registry of eviction policies as it was, afterwards: a policy file adds to it."""
+    from replay import evict
+    from replay.evict.own import OWN
+
+    known, own = dict(evict.POLICIES), dict(OWN)
+    yield
+    for table, saved in ((evict.POLICIES, known), (OWN, own)):
+        table.clear()
+        table.update(saved)  # type: ignore[arg-type]

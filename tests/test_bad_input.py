@@ -1,26 +1,13 @@
 """Every bad input is refused in one line, with exit code 2 and nothing left behind (see ``tests/reliability``)."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from reliability.bad import Bad, faults
 from reliability.bad_inputs import cases
 
-from replay import evict
-from replay.evict.own import OWN
-
 CASES = cases()
-
-
-@pytest.fixture(autouse=True)
-def registry() -> Iterator[None]:
-    """The registry of policies as it was, afterwards."""
-    known, own = dict(evict.POLICIES), dict(OWN)
-    yield
-    for table, saved in ((evict.POLICIES, known), (OWN, own)):
-        table.clear()
-        table.update(saved)  # type: ignore[arg-type]
+pytestmark = pytest.mark.usefixtures("registry")
 
 
 def test_there_are_enough() -> None:

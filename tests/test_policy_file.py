@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,22 +13,13 @@ from conftest import Outcome
 
 from replay import evict
 from replay.engine.loop import run_chunk
-from replay.evict.own import OWN, add_files
+from replay.evict.own import add_files
 from replay.spec import declaration, names
 from tests.test_parity import misses
 
 EXAMPLE = Path(__file__).with_name("example_policy.py")
 Cli = Callable[..., Outcome]
-
-
-@pytest.fixture(autouse=True)
-def registry() -> Iterator[None]:
-    """The registry as it was, afterwards."""
-    known, own = dict(evict.POLICIES), dict(OWN)
-    yield
-    for table, saved in ((evict.POLICIES, known), (OWN, own)):
-        table.clear()
-        table.update(saved)  # type: ignore[arg-type]
+pytestmark = pytest.mark.usefixtures("registry")
 
 
 def lives(keys: list[int], slots: int, most: int) -> int:

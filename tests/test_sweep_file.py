@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,16 +32,7 @@ from replay.trace import open_trace
 EXAMPLE = Path(__file__).with_name("example_policy.py")
 OTHER = EXAMPLE.read_text().replace("m[s + LIVES] + 1, m[p + MOST]", "m[s + LIVES] + 2, m[p + MOST]")
 Cli = Callable[..., Outcome]
-
-
-@pytest.fixture(autouse=True)
-def registry() -> Iterator[None]:
-    """The registry as it was, afterwards."""
-    known, own = dict(evict.POLICIES), dict(OWN)
-    yield
-    for table, saved in ((evict.POLICIES, known), (OWN, own)):
-        table.clear()
-        table.update(saved)  # type: ignore[arg-type]
+pytestmark = pytest.mark.usefixtures("registry")
 
 
 @pytest.fixture(scope="module")
