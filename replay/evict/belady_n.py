@@ -35,7 +35,8 @@ from replay.arena import (
     link_head,
     unlink,
 )
-from replay.evict.lru import touch
+from replay.evict.plain import move_to_head
+from replay.evict.plain import to_head as touch
 from replay.jit import inline, step
 from replay.policy import Option, Policy
 
@@ -130,8 +131,7 @@ def enter(m, p, s):
 def claim(m, p, s):
     """A hit moves to the head."""
     note_uses(m, s)
-    unlink(m, s)
-    link_head(m, p, s)
+    move_to_head(m, p, s)
     return 0
 
 

@@ -31,6 +31,7 @@ from replay.arena import (
     link_tail,
     unlink,
 )
+from replay.evict.plain import move_to_head
 from replay.jit import inline, step
 from replay.policy import Option, Policy
 
@@ -95,12 +96,10 @@ def claim(m, p, s):
         if m[s + REUSE] == 1:
             m[s + REUSE] = 2
             m[p + PROTECTED] += 1
-            unlink(m, s)
-            link_head(m, p, s)
+            move_to_head(m, p, s)
             _keep_quota(m, p)
             return 0
-    unlink(m, s)
-    link_head(m, p, s)
+    move_to_head(m, p, s)
     return 0
 
 
@@ -129,6 +128,5 @@ def touch(m, p, s):
     """A resident guess moves to the head only where it is protected."""
     if m[s + REUSE] != 2:
         return 0
-    unlink(m, s)
-    link_head(m, p, s)
+    move_to_head(m, p, s)
     return 1

@@ -26,12 +26,11 @@ from replay.arena import (
     PART,
     PART_COUNT,
     PARTS,
-    first_eligible,
     link_head,
-    unlink,
 )
 from replay.errors import InputError
 from replay.evict import Training
+from replay.evict.plain import move_to_head, tail_victim
 from replay.jit import step
 from replay.policy import Option, Policy
 
@@ -114,18 +113,15 @@ def enter(m, p, s):
 def claim(m, p, s):
     """A hit moves to the head, unless it is pinned."""
     if m[m[s + KEY] + MARK] == 0:
-        unlink(m, s)
-        link_head(m, p, s)
+        move_to_head(m, p, s)
     return 0
 
 
 @step
 def victim(m, p, key):
     """First eligible from the tail; a miss is declined where there is none."""
-    s = first_eligible(m, p)
-    if s >= 0:
-        unlink(m, s)
-    elif key >= 0 and m[HOTNOW] < 0:
+    s = tail_victim(m, p)
+    if s < 0 and key >= 0 and m[HOTNOW] < 0:
         return DECLINED
     return s
 
@@ -135,6 +131,5 @@ def touch(m, p, s):
     """A resident guess moves to the head, unless it is pinned."""
     if m[m[s + KEY] + MARK] == 1:
         return 0
-    unlink(m, s)
-    link_head(m, p, s)
+    move_to_head(m, p, s)
     return 1
