@@ -24,7 +24,6 @@ from typer.core import TyperGroup
 from replay import __version__
 from replay.cli.process import (
     Terminated,
-    memory_limit,
     out_of_bounds,
     panicked,
     signals,
@@ -189,6 +188,8 @@ def _os_error(problem: OSError) -> str:
     return f"{where}{problem.strerror or problem}{todo}"
 
 
+OUT_OF_MEMORY = "out of memory; replay fewer policies or capacities at once"
+
 _LONGEST = 900
 """Characters of an error that are shown; the middle of a longer one is left out."""
 
@@ -224,6 +225,8 @@ def _guarded(action: Callable[[], Any]) -> int:
     except SystemExit as done:  # of the shell completion
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except ReplayError as problem:
+        if isinstance(problem.__context__, MemoryError):  # that no file was read does not make it broken
+            return _fail(OUT_OF_MEMORY, 2)
         return _fail(str(problem), problem.exit_code)
     except (KeyboardInterrupt, EOFError, typer.Abort):
         return _fail("interrupted", 130)
@@ -235,21 +238,22 @@ def _guarded(action: Callable[[], Any]) -> int:
         return 128 + 13
     except OSError as problem:
         _drop_stdout()
-        return _fail(_os_error(problem), 2)
+        unclear = problem.errno in (None, errno.ENOMEM)
+        return _fail((unclear and starved(problem)) or _os_error(problem), 2)
     except MemoryError:
-        return _fail("out of memory; replay fewer policies or capacities at once", 2)
+        return _fail(OUT_OF_MEMORY, 2)
     except BaseException as problem:
         if not isinstance(problem, Exception) and not panicked(problem):
             raise
         if hasattr(problem, "format_message"):  # typer's usage errors, whichever click it carries
             return _fail(_usage(problem), 2)
-        if starved(problem) and memory_limit() is not None:
-            return _fail(f"out of memory under the limit of {memory_limit()} bytes (ulimit -v); raise it", 2)
         if files := out_of_bounds(problem):
             reached = "a step reached outside the arena's memory"
             return _fail(
                 f"{files}: {reached} ({problem}); it may use a slot's, a part's and an expert's words only", 2
             )
+        if hunger := starved(problem):
+            return _fail(hunger, 2)
         traceback.print_exc()
         return _fail(f"a defect of this program ({type(problem).__name__}); please report it", 3)
 

@@ -21,6 +21,9 @@ _HUNGER = (
     "bad_alloc",
 )
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+_LEAST = 2**30
+"""Bytes that the libraries map before a command begins; with less some of them end the process, or wait forever."""
+_NO_LIBRARIES = {"-h", "--help", "--version"}
 
 
 class Terminated(BaseException):
@@ -78,10 +81,27 @@ def memory_limit() -> int | None:
     return min(limits) if limits else None
 
 
-def starved(problem: BaseException) -> bool:
-    """Whether an exception comes of too little memory, in whatever words a library says so."""
+def _limited(limit: int) -> str:
+    """Name the limit as every answer to it does."""
+    return f"the limit of {limit} bytes (ulimit -v)"
+
+
+def starved(problem: BaseException) -> str:
+    """Say so where an exception comes of too little memory under a limit, or may; else nothing.
+
+    Where memory ends, libraries and Python itself raise whatever comes to hand (a ``ValueError`` of a syntax tree):
+    under a limit no exception that nothing else explains is surely a defect of this program.
+    """
+    limit = memory_limit()
+    if limit is None:
+        return ""
     text = str(problem).lower()
-    return isinstance(problem, MemoryError) or any(each in text for each in _HUNGER)
+    if any(each in text for each in _HUNGER):
+        return f"out of memory under {_limited(limit)}; raise it, or replay less"
+    return (
+        f"out of memory, or a defect of this program, under {_limited(limit)}: "
+        f"{type(problem).__name__}: {problem}; raise it, and report what stays"
+    )
 
 
 def out_of_bounds(problem: BaseException) -> str:
@@ -113,11 +133,25 @@ def within_limits(work: Callable[[], int], told: Callable[[str, int], int]) -> i
         The work's exit code; 2 where memory ended it.
     """
     limit = memory_limit()
-    if limit is None:
+    if limit is None or not _NO_LIBRARIES.isdisjoint(sys.argv):
         return work()
+    if limit < _LEAST:
+        return told(
+            f"out of memory: {_limited(limit)} is less than the {_LEAST} that libraries take before anything is "
+            "replayed; raise it",
+            2,
+        )
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each maps 32 MiB, and waits where it cannot
+    listening, telling = os.pipe()
     child = os.fork()
     if child == 0:
-        return work()
+        os.close(listening)
+        code = work()
+        os.write(telling, b".")  # it was we who ended: a library that exits by itself says nothing
+        if code:
+            os._exit(code)  # without memory the libraries' own ways out may never end
+        return code
+    os.close(telling)
 
     def pass_on(number: int, _frame: Any) -> None:
         with contextlib.suppress(OSError):
@@ -128,11 +162,15 @@ def within_limits(work: Callable[[], int], told: Callable[[str, int], int]) -> i
             signal.signal(each, pass_on)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal tells the child too
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status >= 0:
+    os.set_blocking(listening, False)  # a worker that outlives the child holds the other end
+    try:
+        done = os.read(listening, 1)
+    except BlockingIOError:
+        done = b""
+    os.close(listening)
+    if status >= 0 and done:
         return status
-    if -status in _CRASHES:
-        name = signal.Signals(-status).name
-        return told(
-            f"out of memory: {name} under the limit of {limit} bytes (ulimit -v); raise it, or replay less", 2
-        )
+    if status >= 0 or -status in _CRASHES:
+        how = f"a library exited with {status}" if status >= 0 else signal.Signals(-status).name
+        return told(f"out of memory: {how} under {_limited(limit)}; raise it, or replay less", 2)
     return 128 - status
