@@ -188,8 +188,6 @@ def _os_error(problem: OSError) -> str:
     return f"{where}{problem.strerror or problem}{todo}"
 
 
-OUT_OF_MEMORY = "out of memory; replay fewer policies or capacities at once"
-
 _LONGEST = 900
 """Characters of an error that are shown; the middle of a longer one is left out."""
 
@@ -225,8 +223,8 @@ def _guarded(action: Callable[[], Any]) -> int:
     except SystemExit as done:  # of the shell completion
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except ReplayError as problem:
-        if isinstance(problem.__context__, MemoryError):  # that no file was read does not make it broken
-            return _fail(OUT_OF_MEMORY, 2)
+        if hunger := starved(problem):
+            return _fail(hunger, 2)
         return _fail(str(problem), problem.exit_code)
     except (KeyboardInterrupt, EOFError, typer.Abort):
         return _fail("interrupted", 130)
@@ -238,10 +236,7 @@ def _guarded(action: Callable[[], Any]) -> int:
         return 128 + 13
     except OSError as problem:
         _drop_stdout()
-        unclear = problem.errno in (None, errno.ENOMEM)
-        return _fail((unclear and starved(problem)) or _os_error(problem), 2)
-    except MemoryError:
-        return _fail(OUT_OF_MEMORY, 2)
+        return _fail(starved(problem) or _os_error(problem), 2)
     except BaseException as problem:
         if not isinstance(problem, Exception) and not panicked(problem):
             raise

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from replay.errors import ReplayError
+
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGTRAP, signal.SIGKILL)
 _HUNGER = (
@@ -19,6 +21,7 @@ _HUNGER = (
     "failed to map segment",
     "memory allocation",
     "bad_alloc",
+    "resource temporarily unavailable",
 )
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
 _LEAST = 2**30
@@ -81,23 +84,34 @@ def memory_limit() -> int | None:
     return min(limits) if limits else None
 
 
+def _libraries_silent() -> None:
+    """Keep stderr for Python alone: a library without memory may print thousands of lines of its own."""
+    with contextlib.suppress(OSError, ValueError):  # a stderr that is no file
+        sys.stderr = open(os.dup(sys.stderr.fileno()), "w", 1, errors="backslashreplace")  # noqa: SIM115
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
 def _limited(limit: int) -> str:
     """Name the limit as every answer to it does."""
     return f"the limit of {limit} bytes (ulimit -v)"
 
 
 def starved(problem: BaseException) -> str:
-    """Say so where an exception comes of too little memory under a limit, or may; else nothing.
+    """Say so where an exception comes of too little memory, or may; else nothing.
 
-    Where memory ends, libraries and Python itself raise whatever comes to hand (a ``ValueError`` of a syntax tree):
-    under a limit no exception that nothing else explains is surely a defect of this program.
+    Where memory ends, libraries and Python itself raise whatever comes to hand (a ``ValueError`` of a syntax tree, an
+    ``OSError`` without a number), and a file looks broken: under a limit no exception that nothing else explains is
+    surely a defect of this program.
     """
     limit = memory_limit()
+    hungry = isinstance(problem, MemoryError) or isinstance(problem.__context__, MemoryError)
     if limit is None:
-        return ""
+        return "out of memory; replay fewer policies or capacities at once" if hungry else ""
     text = str(problem).lower()
-    if any(each in text for each in _HUNGER):
+    if hungry or any(each in text for each in _HUNGER):
         return f"out of memory under {_limited(limit)}; raise it, or replay less"
+    if isinstance(problem, ReplayError) or (isinstance(problem, OSError) and problem.errno is not None):
+        return ""
     return (
         f"out of memory, or a defect of this program, under {_limited(limit)}: "
         f"{type(problem).__name__}: {problem}; raise it, and report what stays"
@@ -146,6 +160,7 @@ def within_limits(work: Callable[[], int], told: Callable[[str, int], int]) -> i
     child = os.fork()
     if child == 0:
         os.close(listening)
+        _libraries_silent()
         code = work()
         os.write(telling, b".")  # it was we who ended: a library that exits by itself says nothing
         if code:
