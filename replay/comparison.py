@@ -25,7 +25,7 @@ from replay.origin import command_line, trace_info, versions
 from replay.outcome import gates_frame
 from replay.parting import Parting
 from replay.play import Progress, play
-from replay.provenance import file_notes, price_notes
+from replay.provenance import learned_notes, price_notes
 from replay.recording import recorded_tally
 from replay.resolve import same_by_construction
 from replay.run import Run
@@ -158,7 +158,7 @@ def compare(
     warnings += [*nothing_counted(summary), *holds_none_or_all(trace, bound)]
     warnings += warnings_for(trace, [c.policy for c in found], semantics, bound, routes, coverage, parted)
     for spec in {c.text: c.policy.spec for c in found}.values():
-        warnings += file_notes(trace, spec.text, [spec])
+        warnings += learned_notes(trace, spec.text, [spec])
     warnings += price_notes([c.policy for c in found])
     if holds(semantics, bound, trace.sizes, bool(trace.windows.prefill.any())):
         warnings += beaten(each for c in found for each in _played(c, bound))

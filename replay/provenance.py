@@ -1,30 +1,33 @@
-"""Where the files of gates come from: what a reader must know of a q or coverage file beside a policy's figures.
+"""Where what a policy learned comes from: what a reader must know of it beside the policy's figures.
 
-A file of another model shape, or of another K, is refused by the gate that reads it. What is left are sentences: it was
-learned on sessions that it is scored on, for another ranking, or on another model of the same shape.
+A q or coverage file of another model shape, or of another K, is refused by the gate that reads it. What is left are
+sentences: it was learned on sessions that it is scored on, for another ranking, or on another model of the same shape.
+So may a pinned set be (``static``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from replay.errors import InputError
+from replay.evict import load
 from replay.price import fitted, learned, unreached
 from replay.resolve import Resolved, resolve
 from replay.spec import PolicySpec
-from replay.trace import Trace
+from replay.trace import Trace, open_trace
 from replay.trace.view import whole
 
 OPTIONS = ("q", "file")
 """Options of gates that name a file of `replay calibrate`."""
 
 
-def file_notes(trace: Trace, text: str, specs: Sequence[PolicySpec]) -> list[str]:
-    """What is to be known of the files that a policy, or a family of policies, plays with.
+def learned_notes(trace: Trace, text: str, specs: Sequence[PolicySpec]) -> list[str]:
+    """What is to be known of what a policy, or a family of policies, learned before it plays.
 
     Parameters
     ----------
@@ -40,7 +43,7 @@ def file_notes(trace: Trace, text: str, specs: Sequence[PolicySpec]) -> list[str
     list of str
         A sentence each; none where all is well, or the files cannot be read.
     """
-    found = []
+    found = _pinned(trace, text, specs[0])
     for part in specs[0].gates:
         for file in (part.options.get(name) for name in OPTIONS):
             if isinstance(file, str):
@@ -58,13 +61,34 @@ def price_notes(policies: Sequence[Resolved]) -> list[str]:
 
 
 def _learned(trace: Trace, text: str, file: str) -> list[str]:
+    return _seen(trace, f"{text}: {file}", learned(file, whole(trace)))
+
+
+def _pinned(trace: Trace, text: str, spec: PolicySpec) -> list[str]:
+    """Whether an eviction policy learns from sessions that it is scored on."""
+    try:
+        source = load(spec.evict.name).training(spec.evict.options)
+        if source is None:
+            return []
+        played = whole(trace)
+        other = played if source.trace is None else open_trace(Path(source.trace))
+        if other.tables["selections"].sha256 != played.tables["selections"].sha256:
+            return []
+    except InputError:
+        return []  # counts, or what the replay says is wrong with it
+    first, last = source.sessions or (0, 2**32)
+    known = np.unique(played.windows.session).tolist()
+    return _seen(trace, f"{text}: the pinned set", {each for each in known if first <= each <= last})
+
+
+def _seen(trace: Trace, said: str, sessions: Set[int]) -> list[str]:
     scored = set(np.unique(trace.windows.session).tolist())
-    seen = sorted(scored & learned(file, whole(trace)))
+    seen = sorted(scored & sessions)
     if not seen:
         return []
     return [
-        f"{text}: {file} was learned on {len(seen)} of the scored sessions, session {seen[0]} the first; score on "
-        "others with `replay frontier --sessions`"
+        f"{said} was learned on {len(seen)} of the scored sessions, session {seen[0]} the first; score on others "
+        "with `replay frontier --sessions`"
     ]
 
 

@@ -22,6 +22,7 @@ from replay.grid import Grid
 from replay.offline import beaten, holds
 from replay.origin import command_line, trace_info, versions
 from replay.play import Progress, play
+from replay.provenance import learned_notes
 from replay.resolve import resolve
 from replay.run import RUN_FILE, write_table
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
@@ -116,6 +117,8 @@ def survey(
         for lines in _lines(curve, surveyor, census[id(curve.rows_used)], chosen_layers)
     )
     warnings = warnings_for(trace, [c.policy for c in found], semantics, largest, routes, coverage)
+    for spec in {c.text: c.policy.spec for c in found}.values():
+        warnings += learned_notes(trace, spec.text, [spec])
     if holds(semantics, largest, trace.sizes, bool(trace.windows.prefill.any())):
         warnings += beaten([row for c in found for row in c.played(grid.bounds)])
     at = _reference(trace, grid)

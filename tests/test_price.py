@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from conftest import Outcome
 from slow.make import write
@@ -176,6 +177,38 @@ def test_a_comparison_says_where_a_file_comes_from(
     (tmp_path / "q.json").write_text(json.dumps(content))
     (name,) = warned(cli, trace.path, f"unpert1:k=5+calibrated:q={tmp_path / 'q.json'}")
     assert 'was fitted on the model "other"; this trace is of' in name
+
+
+@pytest.mark.parametrize(
+    ("train", "said"),
+    [("sessions/2-9", 6), ("sessions/7", 1), ("{trace}", 8), ("{other}", 0), ("{counts}", 0)],
+)
+def test_a_pinned_set_of_scored_sessions_is_said(
+    train: str, said: int, made: tuple[Trace, Path], tmp_path: Path, cli: Cli
+) -> None:
+    trace = made[0]
+    write(sessions_trace(count=3, length=9, seed=8), tmp_path / "other")
+    np.save(tmp_path / "counts.npy", np.ones((1, trace.meta.layers, trace.meta.experts), np.int64))
+    places = {"trace": trace.path, "other": tmp_path / "other", "counts": tmp_path / "counts.npy"}
+    spec = f"none+static:train={train.format(**places)}"
+    warning = f"{spec}: the pinned set was learned on {said} of the scored sessions"
+    for command in (
+        ("compare", trace.path, "-p", spec, "--slots", "9"),
+        ("curves", trace.path, "-p", spec, "--grid", "9"),
+        ("verdict", trace.path, "--baseline", "none+lru", "--candidate", spec, "--slots", "9"),
+    ):
+        done = cli(*command)
+        assert done.code < 2, done.err
+        assert (warning in done.err) == (said > 0), command
+        assert ("was learned on" in done.err) == (said > 0), command
+
+
+def test_a_verdict_says_what_was_learned_on_its_sessions(made: tuple[Trace, Path], cli: Cli) -> None:
+    trace, q = made
+    spec = f"unpert1:k=5+calibrated:q={q}"
+    done = cli("verdict", trace.path, "--baseline", "none+lru", "--candidate", spec, "--slots", "9", "--json")
+    assert done.code < 2, done.err
+    assert any("was learned on 4 of the scored sessions" in each for each in json.loads(done.out)["notes"])
 
 
 @pytest.mark.parametrize(("budget", "count"), [("100MB", 1), ("0.5MB", 0)])

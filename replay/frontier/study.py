@@ -34,7 +34,7 @@ from replay.frontier.point import Point, Ways, default_families, points_of, scor
 from replay.frontier.table import lines_of, points_frame
 from replay.origin import command_line, trace_info, versions
 from replay.play import Progress, play
-from replay.provenance import file_notes, price_notes
+from replay.provenance import learned_notes, price_notes
 from replay.run import RUN_FILE, write_table
 from replay.semantics import Routes, Semantics
 from replay.timing import ClockParams, load_clock
@@ -171,7 +171,7 @@ def frontier(
 
 def _warnings(scored: Trace, asked: Sequence[Family], found: Sequence[Candidate]) -> list[str]:
     """What is to be known of the families' files and prices."""
-    notes = [note for each in asked for note in file_notes(scored, each.text, each.specs)]
+    notes = [note for each in asked for note in learned_notes(scored, each.text, each.specs)]
     return notes + price_notes([each.policy for each in found])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from replay.candidate import Builder
 from replay.errors import InputError
-from replay.provenance import file_notes
+from replay.provenance import learned_notes
 from replay.sweep.cell import Cell, package_version, trace_hash
 from replay.sweep.file import File, at_places, files_in
 from replay.sweep.source import is_url, local_folder
@@ -147,7 +147,7 @@ def plan_study(study: Study, scratch: Path, skip: bool = False, by_url: bool = F
         plan.named.extend(_cells(study, trace, text, named, skip, plan.left))
         for spec in study.policies:
             places = {file.name: file.place for file in named[spec.text]}
-            plan.notes.extend(file_notes(trace, f"{spec.text} on {text}", [at_places(spec, places)]))
+            plan.notes.extend(learned_notes(trace, f"{spec.text} on {text}", [at_places(spec, places)]))
     if not plan.named:
         raise InputError(f"{study.path}: no cell is left to replay: {plan.left[0]}")
     return plan

@@ -14,6 +14,7 @@ from replay.candidate import Builder, Candidate, refusal
 from replay.errors import InputError
 from replay.parting import REROUTED, biased
 from replay.play import Progress, play
+from replay.provenance import learned_notes, price_notes
 from replay.resolve import same_by_construction
 from replay.semantics import RECORDED_ROUTES, Routes, Semantics
 from replay.spec import PolicySpec, parse_all
@@ -210,4 +211,6 @@ def _notes(trace: Trace, found: Sequence[Candidate], routes: Routes) -> list[str
         notes.append("routes are rerouted: first order, hidden states stay as recorded")
     if any(each.policy.spec.retention for each in found):
         notes.append("draft retention is exact within a round and a screen across rounds")
-    return notes
+    for each in found:
+        notes += learned_notes(trace, each.policy.spec.text, [each.policy.spec])
+    return notes + price_notes([each.policy for each in found])
