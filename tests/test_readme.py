@@ -19,6 +19,8 @@ from replay.trace import open_trace
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"^ {4}# (.*)\n {4}(replay query run .*)$", README, re.MULTILINE)
 
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
 
 @pytest.fixture(scope="module")
 def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -81,8 +83,13 @@ def test_links_lead_somewhere(root: Path) -> None:
         assert (root / target).exists(), target
 
 
+def test_its_policy_file_is_the_one_that_is_tested(root: Path) -> None:
+    policy, _ = PYTHON
+    assert policy == (root / "tests/example_policy.py").read_text() and policy.count("\n") < 60
+
+
 def test_its_python_runs(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    code = PYTHON[-1]
     (tmp_path / "traces").symlink_to(root / "traces")
     monkeypatch.chdir(tmp_path)
     exec(code, {})  # our own README

@@ -40,7 +40,7 @@ Specs = Annotated[
         "-p",
         "--policy",
         metavar="SPEC",
-        help="A policy such as unpert1:k=8+decode2q (repeatable).",
+        help="A policy such as unpert1:k=8+decode2q, or @FILE of such (repeatable).",
         autocompletion=_specs,
     ),
 ]

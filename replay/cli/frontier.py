@@ -38,7 +38,7 @@ def frontier(
     prefill: flags.Prefill = "demand",
     prompt_hot: flags.PromptHot = None,
     routes: Annotated[
-        str, typer.Option("--routes", help="recorded, rerouted or predicted; one.")
+        str, typer.Option("--routes", help="recorded, rerouted, predicted or cacheprior:0.2,2; one.")
     ] = "recorded",
     clock: flags.ClockFile = None,
     no_clock: flags.NoClock = False,
