@@ -11,6 +11,8 @@ from reliability.targets import TARGETS, Target
 from test_import_jsonl import HEADER, edited
 
 from replay.errors import InputError
+from replay.importers import IMPORTERS
+from replay.schema.trace import TRACE
 
 BY_NAME = {target.name: target for target in TARGETS}
 
@@ -20,6 +22,11 @@ def test_damage_is_survived(target: Target) -> None:
     found = fuzz(target, SECONDS / len(TARGETS))
     assert found.faults == []
     assert found.endings.total() >= 1 and found.endings["refused"] >= 1
+
+
+def test_nothing_that_is_read_is_left_out() -> None:
+    asked = {f"import {name}" for name in IMPORTERS} | {f"trace {name}" for name in TRACE}
+    assert asked <= set(BY_NAME)
 
 
 # what the fuzzer found once: target, and the bytes that were not refused as they have to be

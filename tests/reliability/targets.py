@@ -17,6 +17,7 @@ import numpy as np
 import test_counts
 import test_import_bigmoeonedge as bigmoeonedge
 import test_import_hf_logits as hf_logits
+import test_import_imp as imp
 import test_import_jsonl as jsonl
 import test_import_llamacpp as llamacpp
 import test_import_strata as strata
@@ -29,6 +30,7 @@ from test_trace_refusals import settle
 from reliability import choices
 from reliability.bad import kept
 from replay.importers import Request, importer
+from replay.schema.trace import TRACE
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces" / "external"
 
@@ -183,6 +185,11 @@ IMPORTS = (
         _import("hf-logits", top_k=2),
     ),
     Target(
+        "import imp",
+        lambda: _made(imp.write, lambda p: imp.write(p, imp.ROWS * 3, model="x")),
+        _import("imp"),
+    ),
+    Target(
         "import jsonl",
         lambda: _made(jsonl.write, lambda p: jsonl.write(p, jsonl.edited(1, weights=[[0.5, 0.25], None]))),
         _import("jsonl"),
@@ -256,7 +263,7 @@ TRACES = (
             lambda name=name: [(_trace() / f"{name}.parquet").read_bytes()],
             _table_file(name),
         )
-        for name in ("windows", "selections", "candidates", "experts", "residents", "reads", "drafts")
+        for name in TRACE
     ),
     Target("trace.json", lambda: [(_trace() / "trace.json").read_bytes()], _document),
 )
