@@ -57,12 +57,14 @@ def join_lists(parts: Sequence[Block], name: str, dtype: type) -> Lists:
     Returns
     -------
     Lists
-        All rows, without nulls marked.
+        All rows, without nulls marked. Ids are a copy, as kernels declare what they may write to; scores may be
+        Arrow's own memory.
     """
     columns = [part.lists(name) for part in parts]
     if len(columns) == 1 and columns[0].values.dtype == dtype:
-        return Lists(columns[0].values, columns[0].offsets)
-    values: np.ndarray = np.empty(sum(len(column.values) for column in columns), dtype)
+        values = columns[0].values
+        return Lists(values.copy() if dtype is np.int32 else values, columns[0].offsets)
+    values = np.empty(sum(len(column.values) for column in columns), dtype)
     offsets = np.zeros(sum(part.rows for part in parts) + 1, np.int64)
     row = item = 0
     for column in columns:
