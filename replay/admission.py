@@ -14,8 +14,8 @@ below. Operations:
 
 A candidate's features are those of the row that gave it its merged place (of two such rows the lower one). Its
 adjusted score is its raw score, as it is absent; ``KTH`` is the score, with its boost where it is resident, of that
-row's top_k-th pick under the same ranking (the last pick of a row with fewer), ``MARGIN`` the difference. Where
-read-ahead has no scores (oracle and others) ranks are the merged place and the reals are 0.
+row's top_k-th pick under the same ranking, whatever K is (the last pick of a row with fewer scores), ``MARGIN`` the
+difference. Where read-ahead has no scores (oracle and others) ranks are the merged place and the reals are 0.
 """
 
 from __future__ import annotations

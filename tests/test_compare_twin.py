@@ -146,7 +146,23 @@ def compare_case(seed: int, path) -> str:
         ]
         check_row(row, chosen, (seed, row["phase"], row["layer"]))
     check_routes(case, slow, run)
+    check_gates(case, slow, run)
     return "equal"
+
+
+def check_gates(case: Case, slow, run) -> None:
+    """What gates were asked, admitted and rightly so, by layer: decode windows that count."""
+    if not case.spec.gates and case.spec.prefetch != "seqmoe":
+        assert run.gates is None
+        return
+    counted = range(case.options.warm, len(case.trace.windows))
+    told = {row["layer"]: row for row in run.gates.iter_rows(named=True)}
+    assert sorted(told) == list(range(case.trace.layers))
+    for layer, row in told.items():
+        found = [slow.outcomes[w, layer] for w in counted if not case.trace.windows[w].prefill]
+        total = [sum(each) for each in zip(*found, strict=True)] if found else [0] * 4
+        names = ("asked", "admitted", "asked_wanted", "admitted_wanted")
+        assert [row[name] for name in names] == total, layer
 
 
 def check_routes(case: Case, slow, run) -> None:

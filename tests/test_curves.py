@@ -17,6 +17,7 @@ from test_parity import misses, stream_of, zipf_stream
 import replay.surveyor
 from replay.bound import Bound
 from replay.chunk import Demand, prepare
+from replay.comparison import compare
 from replay.depth import StackLane
 from replay.errors import InputError
 from replay.grid import parse_grid
@@ -84,6 +85,51 @@ def test_one_pass_equals_replays_at_every_capacity(seed: int, tmp_path: Path, mo
     for _, line in whole.group_by(["policy", "phase"]):
         missed = line.sort("capacity_share")["misses"].drop_nulls().to_numpy()
         assert (np.diff(missed) <= 0).all(), "these curves never rise"
+
+
+POINTS = [
+    ("none+lru", "none+fifo", "none+lfu", "none+lfuda", "none+decode2q", "none+belady", "previous+random"),
+    ("none+heat:1", "none+2q", "none+s3fifo", "none+arc", "none+lirs", "none+clock", "stmoe+sieve"),
+    ("none+belady-bypass", "none+belady-n:n=2", "none+static:train=sessions/0-9", "previous+decode2q:head"),
+]
+"""Every eviction policy; the first ones are defined under a byte budget too."""
+
+
+@pytest.mark.parametrize("scope", ["global", "layer"])
+@pytest.mark.parametrize(("unit", "specs"), [("bytes", POINTS[0]), *(("slots", each) for each in POINTS)])
+def test_points_are_comparisons(unit: str, specs: tuple[str, ...], scope: str, tmp_path: Path) -> None:
+    """Every point of every line, replayed or of one pass, is what a comparison at that capacity counts."""
+    trace = drawn(11, tmp_path)  # 5 layers, 7 sessions, 3 size classes of unequal experts
+    semantics = Semantics(scope, warm=2)
+    whole = int(trace.sizes.sum())
+    grid = ",".join(f"{whole * share // 8}B" for share in (1, 3, 6)) if unit == "bytes" else "30%,55%,90%"
+    capacities = parse_grid(grid, trace.classes)
+    found = survey(trace, specs, capacities, semantics=semantics).curves
+    name, held, compared = (
+        f"capacity_{unit}",
+        0,
+        ["lookups", "hits", "prefetch_hits", "misses", "demand_bytes"],
+    )
+    for bound in capacities.bounds:
+        given = {unit: str(bound.bytes) if unit == "bytes" else ",".join(map(str, bound.slots))}
+        at = found.filter(pl.col(name) == (bound.bytes or sum(bound.slots or ())))
+        for spec in specs:
+            lines = at.filter(pl.col("policy") == spec)
+            try:
+                run = compare(trace, [spec], semantics=semantics, grid=(), **given)
+            except InputError as error:
+                assert "cannot hold one event" in str(error) and lines["misses"].null_count() == len(lines)
+                continue
+            for line in lines.iter_rows(named=True):
+                table = run.windows if line["layer"] is None else run.layers
+                here = table.filter(
+                    pl.col(each) == line[each]
+                    for each in ("phase", "layer", "session")
+                    if line[each] is not None
+                )
+                assert [line[each] for each in compared] == [here[each].sum() for each in compared], line
+                held += 1
+    assert held > 20 * len(specs)
 
 
 @pytest.mark.parametrize("seed", [3, 8, 11])
@@ -173,7 +219,7 @@ def test_what_takes_one_pass(tmp_path: Path) -> None:
 
 def test_too_small_is_null_not_an_error(tmp_path: Path) -> None:
     """A capacity below the widest event has no figures, in one pass and replayed; lookups of others are alike."""
-    trace = drawn(6, tmp_path)
+    trace = drawn(11, tmp_path)  # 5 layers, 7 sessions, 3 size classes of unequal experts
     found = survey(trace, ["belady", "fifo"], parse_grid("1%,100%", trace.classes))
     for _, line in found.curves.group_by(["policy"]):
         small = line.filter(pl.col("capacity_share") < 0.5)

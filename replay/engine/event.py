@@ -221,7 +221,8 @@ def foretell(m, number, next_use, later, i):
 def play(m, rows, layer, order, lookups, base, sequential, next_use, later, got, at, enter, claim, victim):
     """Claim or load one expert after the other; returns the id that found no slot, or -1.
 
-    In ``sequential`` cells nothing is pinned: each lookup stands alone, and a byte budget is trimmed after a load.
+    In ``sequential`` cells nothing is pinned: each lookup stands alone, and a byte budget is trimmed after a load. A
+    miss that its policy declined lies in its transient slot until the event's end: later lookups of it there hit.
     """
     table = m[ar.SLOT_OF] + base
     for i in range(lookups):

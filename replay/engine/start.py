@@ -14,8 +14,8 @@ from replay.jit import loop
 def start_layer(m, ids, layer, experts, enter, victim):
     """Start ``recorded``: insert a layer's snapshot as fresh loads without a claim, ascending id.
 
-    Where the arena is smaller than the snapshots, a load evicts in victim order, and a byte budget is trimmed
-    after each load.
+    Where the arena is smaller than the snapshots, a load evicts in victim order, or is declined by a policy that may
+    decline (it is not resident then), and a byte budget is trimmed after each load.
     """
     m[ar.OWN] = 0
     for e in ids:

@@ -1,8 +1,9 @@
 """``belady-bypass``: ``belady`` that may decline to keep a miss (semantics 5).
 
 A miss is declined (read into a transient slot) when its own next use is farther than that of every resident
-that could go for it. Where no resident can go it reclaims like any miss. It never misses more than ``belady``;
-members of an event stay pinned until its end, so it is no bound on every way of bypassing.
+that could go for it (one that ``--prompt-hot`` spares could go only where no other could). Where no resident can go it
+reclaims like any miss. It never misses more than ``belady``; members of an event stay pinned until its end, so it is no
+bound on every way of bypassing.
 """
 
 from replay.arena import DECLINED, EQUAL_TIMES, KEY, NEXT_USE

@@ -6,9 +6,10 @@ decides, as in Belady's rule; beyond it several later uses can outweigh a near o
 resident of the least worth, ties (and so all that no known window wants) by least recent use.
 
 Chosen, as the source is silent: the next n windows are the n * layers events after the one that runs, so each
-expert has exactly n events in sight; its uses in the event that runs (``cell=sequential``) have d = 0; worths
-are sums of whole numbers of 2^-40, ``round(gamma ** d * 2^40)``, so that no order of summation matters; n is at
-most 62. The search walks up from the least recent and stops at the first that is wanted in no known window.
+expert has exactly n events in sight; its uses in the event that runs (``cell=sequential``) have d = 0, and several
+lookups of one event are one use; worths are sums of whole numbers of 2^-40, ``round(gamma ** d * 2^40)``, so that
+no order of summation matters; n is at most 62. The search walks up from the least recent and stops at the first
+that is wanted in no known window.
 """
 
 import numpy as np

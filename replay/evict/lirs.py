@@ -5,7 +5,8 @@ experts of high one (HIR). The stack S orders LIR experts, and HIR ones, residen
 its bottom is always LIR, and what lies under the last LIR expert is pruned. A hit or a load of an HIR expert that is
 in S makes it LIR, and the bottom of S falls to the end of Q; a load that S does not know is HIR, in S and in Q
 (LIR while there are too few of those); a hit of one that is only in Q puts it back on S and at Q's end. The victim
-is the front of Q, which stays in S as non-resident. Q has 1% of the slots, at least 2.
+is the front of Q, which stays in S as non-resident. Q has 1% of the slots, at least 2; ``hir`` gives it another size,
+at least one slot.
 
 ``stack=x``: S holds at most x times the slots; beyond that the expert that is non-resident for longest leaves it.
 ``demote=1``: a hit of an expert that is only in Q also lets the bottom of S fall to Q's end, and the front of a Q

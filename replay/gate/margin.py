@@ -2,7 +2,8 @@
 
 A candidate is admitted when its adjusted score less the row's k-th adjusted score is at least ``m`` (default 0).
 The k-th is the top_k-th pick of the candidate's row under the read-ahead's own ranking, as resident as the moment
-says, the last pick of a row with fewer; so with K above top_k the margin may be negative.
+says, the last pick of a row with fewer scores; with K above top_k the margin may be negative, and with K below it the
+ranking is carried on to top_k for the k-th.
 """
 
 from replay.admission import CANDIDATE, MARGIN, area
