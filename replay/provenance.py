@@ -76,9 +76,10 @@ def _pinned(trace: Trace, text: str, spec: PolicySpec) -> list[str]:
             return []
     except InputError:
         return []  # counts, or what the replay says is wrong with it
-    first, last = source.sessions or (0, 2**32)
     known = np.unique(played.windows.session).tolist()
-    return _seen(trace, f"{text}: the pinned set", {each for each in known if first <= each <= last})
+    runs = source.sessions or ((known[0], known[-1]),)
+    taught = {each for each in known for first, last in runs if first <= each <= last}
+    return _seen(trace, f"{text}: the pinned set", taught)
 
 
 def _seen(trace: Trace, said: str, sessions: Set[int]) -> list[str]:

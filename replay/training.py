@@ -22,14 +22,14 @@ from replay.trace.view import whole
 from replay.union import wanted
 
 
-def event_counts(trace: Trace, sessions: tuple[int, int] | None) -> NDArray[np.int64]:
+def event_counts(trace: Trace, sessions: Sequence[tuple[int, int]] | None) -> NDArray[np.int64]:
     """Events that wanted each expert, as recorded, every row of them.
 
     Parameters
     ----------
     trace : Trace
-    sessions : tuple of int and int, or None
-        First and last session, both included; None: all of them.
+    sessions : sequence of (int, int), or None
+        Runs of sessions, the first and last of each, both included; None: all of them.
 
     Returns
     -------
@@ -38,18 +38,21 @@ def event_counts(trace: Trace, sessions: tuple[int, int] | None) -> NDArray[np.i
     Raises
     ------
     InputError
-        The trace has none of those sessions.
+        The trace has none of the sessions of a run.
     """
     meta = trace.meta
     chosen = np.ones(len(trace.windows), bool)
     if sessions is not None:
-        chosen = (trace.windows.session >= sessions[0]) & (trace.windows.session <= sessions[1])
-        if not chosen.any():
-            known = np.unique(trace.windows.session)
-            raise InputError(
-                f"{trace.path}: no session from {sessions[0]} to {sessions[1]}; the trace has sessions {known.min()} "
-                f"to {known.max()}"
-            )
+        chosen[:] = False
+        for first, last in sessions:
+            run = (trace.windows.session >= first) & (trace.windows.session <= last)
+            if not run.any():
+                known = trace.windows.session
+                raise InputError(
+                    f"{trace.path}: no session from {first} to {last}; the trace has sessions {known.min()} to "
+                    f"{known.max()}"
+                )
+            chosen |= run
     counts = np.zeros(meta.layers * meta.experts, np.int64)
     for chunk in trace.chunks({"selections"}):
         rows = np.where(chosen[chunk.w0 : chunk.w1], np.diff(chunk.row_start), 0)

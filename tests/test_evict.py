@@ -48,10 +48,11 @@ def test_static_pins_declines_and_keeps():
 def test_static_training():
     """Sessions of the trace or another trace; anything else is refused."""
     training = load("static").training
-    assert training({"train": "sessions/3"}) == Training(None, (3, 3))
-    assert training({"train": "sessions/2-11"}) == Training(None, (2, 11))
+    assert training({"train": "sessions/3"}) == Training(None, ((3, 3),))
+    assert training({"train": "sessions/2-11"}) == Training(None, ((2, 11),))
+    assert training({"train": "sessions/0-1/4/7-9"}) == Training(None, ((0, 1), (4, 4), (7, 9)))
     assert training({"train": "other/trace"}) == Training("other/trace", None)
-    for text in (None, "sessions/9-2", "sessions/", "sessions/x"):
+    for text in (None, "sessions/9-2", "sessions/", "sessions/x", "sessions/0-1//3", "sessions/0/"):
         with pytest.raises(InputError, match=r"sessions/0-9"):
             training({"train": text})
 

@@ -16,6 +16,7 @@ from replay.errors import InputError
 from replay.frontier.against import Line, at, compared
 from replay.frontier.control import survivors
 from replay.frontier.family import families
+from replay.frontier.point import scored_part
 from replay.frontier.study import Frontier, frontier
 from replay.plot.thresholds import plot_thresholds
 from replay.semantics import RECORDED_ROUTES
@@ -23,6 +24,7 @@ from replay.timing import ClockParams
 from replay.trace import Trace, open_trace
 from replay.trace.shuffle import shuffled
 from replay.trace.view import of_sessions, view
+from replay.training import event_counts
 from replay.verdict.interval import mean_interval
 
 Cli = Callable[..., Outcome]
@@ -137,6 +139,17 @@ def test_a_pinned_set_is_learned_on_the_other_sessions(trace: Trace, found: Fron
     assert rows[0]["misses"] == run.summary[0]["misses"]
     other = compare(scored, ["none+static:train=sessions/2-9"], slots="9", grid=())
     assert other.summary[0]["misses"] != rows[0]["misses"]
+
+
+def test_a_pinned_set_is_learned_on_all_the_other_sessions(trace: Trace) -> None:
+    """Also where those that are scored lie between them."""
+    scored, rest = scored_part(trace, "2,4-5")
+    assert rest == "sessions/0-1/3-3/6-9" and set(scored.windows.session) == {2, 4, 5}
+    assert scored_part(trace, "0-9")[1] is None
+    runs = ((0, 1), (3, 3), (6, 9))
+    counts = event_counts(trace, runs)
+    np.testing.assert_array_equal(counts, sum(event_counts(trace, [each]) for each in runs))
+    assert 0 < counts.sum() < event_counts(trace, None).sum()
 
 
 def test_families_are_compared_at_equal_bytes(trace: Trace, found: Frontier) -> None:

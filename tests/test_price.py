@@ -181,7 +181,14 @@ def test_a_comparison_says_where_a_file_comes_from(
 
 @pytest.mark.parametrize(
     ("train", "said"),
-    [("sessions/2-9", 6), ("sessions/7", 1), ("{trace}", 8), ("{other}", 0), ("{counts}", 0)],
+    [
+        ("sessions/2-9", 6),
+        ("sessions/7", 1),
+        ("sessions/0-1/6-9", 4),
+        ("{trace}", 8),
+        ("{other}", 0),
+        ("{counts}", 0),
+    ],
 )
 def test_a_pinned_set_of_scored_sessions_is_said(
     train: str, said: int, made: tuple[Trace, Path], tmp_path: Path, cli: Cli

@@ -71,7 +71,7 @@ def test_drift_moves_the_popularity(tmp_path: Path) -> None:
         trace = make(
             tmp_path / "t", layers=8, sessions=4, windows=500, popularity=1.2, reuse=None, drift=drift
         )
-        first, last = (event_counts(trace, (s, s)).reshape(8, 32) for s in (0, 3))
+        first, last = (event_counts(trace, [(s, s)]).reshape(8, 32) for s in (0, 3))
         return float(np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(first, last, strict=True)]))
 
     assert same(0) > 0.95 > 0.8 > same(0.3) > same(5)
@@ -82,7 +82,7 @@ def test_domains_have_their_own_popularity(tmp_path: Path) -> None:
         trace = make(tmp_path / "t", layers=8, sessions=4, windows=300, popularity=1.2, domains=2,
                      domain_overlap=overlap)  # fmt: skip
         assert trace.windows.domain is not None and set(trace.windows.domain) == {"domain-0", "domain-1"}
-        counts = [event_counts(trace, (s, s)).reshape(8, 32) for s in range(4)]
+        counts = [event_counts(trace, [(s, s)]).reshape(8, 32) for s in range(4)]
         own = np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(counts[0], counts[2], strict=True)])
         assert own > 0.9
         return float(np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(counts[0], counts[1], strict=True)]))

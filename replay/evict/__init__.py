@@ -103,12 +103,12 @@ class Training:
     ----------
     trace : str or None
         Path of a trace of the same model; None: the trace that is replayed.
-    sessions : tuple of int and int, or None
-        First and last session, both included; None: all of them.
+    sessions : tuple of (int, int), or None
+        Runs of sessions, the first and last of each, both included; None: all of them.
     """
 
     trace: str | None
-    sessions: tuple[int, int] | None
+    sessions: tuple[tuple[int, int], ...] | None
 
 
 @dataclass(frozen=True)

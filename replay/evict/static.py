@@ -5,9 +5,9 @@ lowest id, as many as the part has slots. A pinned expert is loaded when it is f
 stays. Any miss takes a free slot or that of the least recently used resident that is not pinned; where no such
 resident is eligible the miss is declined (a transient slot), of a pinned expert too: it tries again at its next miss.
 
-``train=sessions/0-9`` (or ``sessions/3``) learns from those sessions of the replayed trace, as recorded, every
-row of them; ``train=PATH`` from all sessions of another trace of the same model, or from a file that only counts
-picks (MoE-Infinity npy, llama.cpp imatrix, colibri usage history).
+``train=sessions/0-9`` (or ``sessions/3``, ``sessions/0-2/5/7-9``) learns from those sessions of the replayed trace, as
+recorded, every row of them; ``train=PATH`` from all sessions of another trace of the same model, or from a file that
+only counts picks (MoE-Infinity npy, llama.cpp imatrix, colibri usage history).
 """
 
 import re
@@ -65,8 +65,8 @@ def training(options):
 
     Examples
     --------
-    >>> training({"train": "sessions/0-9"})
-    Training(trace=None, sessions=(0, 9))
+    >>> training({"train": "sessions/0-9/12"})
+    Training(trace=None, sessions=((0, 9), (12, 12)))
     """
     text = options.get("train")
     if text is None:
@@ -76,10 +76,15 @@ def training(options):
     head, slash, span = text.partition("/")
     if head != "sessions" or not slash:
         return Training(text, None)
-    found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", span)
-    if not found or int(found[2] or found[1]) < int(found[1]):
-        raise InputError(f"option 'train' of static: {text!r} is no range of sessions; write sessions/0-9")
-    return Training(None, (int(found[1]), int(found[2] or found[1])))
+    runs = []
+    for each in span.split("/"):
+        found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", each)
+        if not found or int(found[2] or found[1]) < int(found[1]):
+            raise InputError(
+                f"option 'train' of static: {text!r} is no range of sessions; write sessions/0-9"
+            )
+        runs.append((int(found[1]), int(found[2] or found[1])))
+    return Training(None, tuple(runs))
 
 
 def learn(m, counts):

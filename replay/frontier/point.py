@@ -63,7 +63,7 @@ def default_families(trace: Trace) -> list[str]:
 
 
 def scored_part(trace: Trace, sessions: str | None) -> tuple[Trace, str | None]:
-    """The windows to play, and the longest run of other sessions as ``static`` names them (None: there is none)."""
+    """The windows to play, and all other sessions as ``static`` names them (None: there are none)."""
     if sessions is None:
         return trace, None
     try:
@@ -77,9 +77,9 @@ def scored_part(trace: Trace, sessions: str | None) -> tuple[Trace, str | None]:
             spans[-1].append(each)
         else:
             spans.append([each])
-    longest = max(spans, key=len, default=None)
-    span = None if longest is None else f"sessions/{longest[0]}-{longest[-1]}"
-    return view(trace, keep), span
+    if not spans:
+        return view(trace, keep), None
+    return view(trace, keep), "sessions/" + "/".join(f"{run[0]}-{run[-1]}" for run in spans)
 
 
 def points_of(

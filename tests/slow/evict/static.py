@@ -12,11 +12,14 @@ from .lru import Lru
 
 
 def wanted_counts(trace: SlowTrace, train: str) -> Counter[Key]:
-    """Events of the sessions of ``sessions/A-B`` that wanted each expert, over all rows as recorded."""
-    first, _, last = train.removeprefix("sessions/").partition("-")
+    """Events of the sessions of ``sessions/A-B/C/..`` that wanted each expert, over all rows as recorded."""
+    taught: set[int] = set()
+    for run in train.removeprefix("sessions/").split("/"):
+        first, _, last = run.partition("-")
+        taught |= set(range(int(first), int(last or first) + 1))
     counts: Counter[Key] = Counter()
     for index, window in enumerate(trace.windows):
-        if int(first) <= window.session <= int(last or first):
+        if window.session in taught:
             for layer in range(trace.layers):
                 counts.update(
                     {(layer, e) for row in range(window.rows) for e in trace.picks[index, row, layer]}
@@ -41,7 +44,12 @@ class Static(Lru):
     def draw(cls, rng: Random, trace: SlowTrace) -> dict[str, Any]:
         """Some of the sessions."""
         first = rng.randint(0, max(w.session for w in trace.windows))
-        return {"train": rng.choice([f"sessions/{first}", f"sessions/{first}-{first + rng.randint(0, 3)}"])}
+        runs = [
+            f"sessions/{first}",
+            f"sessions/{first}-{first + rng.randint(0, 3)}",
+            f"sessions/{first}/0-{first}",
+        ]
+        return {"train": rng.choice(runs)}
 
     def touch(self, key: Key) -> bool:
         """Move to the head, unless pinned."""
