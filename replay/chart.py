@@ -160,7 +160,7 @@ def plot_bytes_by_fate(data: Run | pl.DataFrame, *, ax: Axes | None = None) -> A
     if isinstance(data, pl.DataFrame):
         return _bytes_by_fate(data, ax=ax)
     subject = Subject(data)
-    return _bytes_by_fate(bytes_by_series(subject), ax=ax, looks=subject.looks)
+    return _bytes_by_fate(bytes_by_series(subject), ax=ax, looks=subject.looks, sized=subject.sized)
 
 
 def plot_layer_heatmap(
@@ -205,7 +205,8 @@ def plot_trace_line(data: Run | pl.DataFrame, *, ax: Where = None) -> NDArray[An
     if isinstance(data, pl.DataFrame):
         return _trace_line(data, ax=ax)
     subject = Subject(data)
-    return _trace_line(along(subject)[0], ax=ax, looks=subject.looks, marks=marks(subject))
+    table = along(subject)[0]
+    return _trace_line(table, ax=ax, looks=subject.looks, marks=marks(subject), sized=subject.sized)
 
 
 def plot_frontier(data: Run | pl.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -227,7 +228,7 @@ def plot_frontier(data: Run | pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     subject = Subject(data)
     columns = ("read_bytes_per_token", "misses_per_token")
     rows = [{"series": name, **{each: row[each] for each in columns}} for name, row in subject.rows.items()]
-    return _frontier(pl.DataFrame(rows), ax=ax, looks=subject.looks)
+    return _frontier(pl.DataFrame(rows), ax=ax, looks=subject.looks, sized=subject.sized)
 
 
 def plot_drafts(data: Run | pl.DataFrame, *, ax: Sequence[Axes] | NDArray[Any] | None = None) -> NDArray[Any]:

@@ -126,14 +126,19 @@ def _fixed_routes(trace: Trace) -> list[str]:
     return []
 
 
+def unsized(traces: Sequence[Trace]) -> list[str]:
+    """A warning where a trace does not say how large its experts are."""
+    if all(trace.sized for trace in traces):
+        return []
+    return [
+        "the sizes of the experts are not known (1 byte stands for each): only counts mean something here, no "
+        "bytes, waits or fates of reads; say the size when importing (--expert-bytes)"
+    ]
+
+
 def _sizes_and_ranks(trace: Trace) -> list[str]:
     """What the trace itself does not hold: sizes of experts, the order of picks."""
-    found = []
-    if not trace.sized:
-        found.append(
-            "the sizes of the experts are not known (1 byte stands for each): only counts mean something here, no "
-            "bytes, waits or fates of reads; say the size when importing (--expert-bytes)"
-        )
+    found = unsized([trace])
     if ranks_lost(trace):
         found.append(
             "the picks of nearly every row ascend: the ranks are lost, so whatever reads them (order rows, cell "

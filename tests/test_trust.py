@@ -1,12 +1,14 @@
 """What a comparison says of itself: no decode window, sizes and ranks that the trace does not hold."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import Outcome
+from conftest import ROOT, Outcome
 
 import replay
 from replay.importers import Request
@@ -75,17 +77,45 @@ def test_sizes_that_are_not_known_are_warned_of(cli: Cli, tmp_path: Path) -> Non
     assert known.warnings == []
 
 
-def test_bytes_and_waits_are_not_shown_where_sizes_are_not_known(cli: Cli, tmp_path: Path) -> None:
+def test_experts_are_counted_where_their_sizes_are_not_known(cli: Cli, tmp_path: Path) -> None:
     unsized, sized = small(tmp_path / "one", expert_bytes=1), small(tmp_path / "many")
     for trace, known in ((unsized, False), (sized, True)):
-        code, out, err = cli("compare", trace, *COMMON, "--out", tmp_path / f"run-{known}")
-        assert code == 0, err
-        row = next(line.split() for line in out.splitlines() if line.startswith("none+lru"))
-        assert (row[-1] == row[-3] == "-") is not known
-        report = (tmp_path / f"run-{known}" / "report.md").read_text()
-        assert "Fewest misses" in report
-        for each in ("Fewest bytes", "Shortest wait", "| wait ms per token", "| MB read per token"):
-            assert (each in report) is known, each
+        unit, out = ("MB", "bytes") if known else ("experts", "experts"), tmp_path / f"run-{known}"
+        said = cli("compare", trace, *COMMON, "--out", out)
+        assert said.code == 0, said.err
+        assert f"{unit[0]} read/tok" in said.out and ("wait us/tok" in said.out) is known
+        row = next(line.split() for line in said.out.splitlines() if line.startswith("none+lru"))
+        assert known or row[1] == row[-1]  # without read-ahead each miss is an expert read
+        for report in ("report.md", "report.html"):
+            text = (out / report).read_text()
+            assert f"Fewest {unit[1]}" in text and f"{unit[0]} per token" in text and "Fewest misses" in text
+            for each in ("MB", "Shortest wait", "Times are those of a modelled disk"):
+                assert (each in text) is known, each
+        for chart in ("bytes_by_fate", "frontier", "trace_line"):
+            axes = getattr(replay, f"plot_{chart}")(replay.load(out))
+            labels = [label for each in np.ravel(axes) for label in (each.get_xlabel(), each.get_ylabel())]
+            assert any("experts" in each for each in labels) is not known, (chart, labels)
+
+
+def test_other_tables_count_experts_too(cli: Cli, tmp_path: Path) -> None:
+    trace = small(tmp_path / "one", expert_bytes=1)
+    spec = shutil.copytree(ROOT / "traces" / "e64-spec", tmp_path / "spec")
+    meta = json.loads((spec / "trace.json").read_text()) | {"expert_bytes": 1}
+    (spec / "trace.json").write_text(json.dumps(meta))
+    said = cli("verdict", trace, "--baseline", "none+lru", "--candidate", "none+fifo", "--slots", "6")
+    assert "9.083 experts" in said.out and " MB" not in said.out and "sizes of the experts" in said.err
+    said = cli("curves", trace, "-p", "none+lru")
+    assert "one token wants 6 experts\n" in said.err
+    assert "16 of a size that is not known" in cli("info", trace).out
+    said = cli("drafts", spec)
+    assert said.out.splitlines()[0].endswith("experts/token") and "expert bytes" not in said.out
+    assert said.out.splitlines()[2].endswith("164.72")
+    split = ("--slots", "50%", "--train", "0-5", "--score", "6-11", "--phase", "decode")
+    assert "experts read/tok" in cli("budget", spec, *split).out
+    said = cli(
+        "frontier", spec, "--sessions", "10-11", "--points", "2", "-p", "route:k=1..2", "--no-controls"
+    )
+    assert "experts ahead/tok" in said.out and "MB" not in said.out
 
 
 @pytest.mark.parametrize(

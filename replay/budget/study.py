@@ -126,6 +126,7 @@ def study(
         "command": command_line(),
         "versions": versions(),
         "trace": trace.path.resolve().name,
+        "sized": trace.sized,
         "sha256": trace.tables["selections"].sha256,
         "policy": ways.spec.text,
         "figure": figure,

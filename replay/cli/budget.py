@@ -140,6 +140,10 @@ def _heading(found: "Study") -> list[str]:
 
 def _scores(found: "Study") -> tuple[list[str], list[list[Any]]]:
     """One line an arena: per token on the scoring sessions, and the change against the equal split on both parts."""
+    from replay.amount import amount
+
+    sized = found.info["sized"]
+    unit = amount(sized)
     column = {"misses": "misses", "bytes": "read_bytes", "wait": "wait_us"}[found.info["figure"]]
     rows = {(each["part"], each["arena"]): _read(each) for each in found.scores.to_dicts()}
     table = []
@@ -149,14 +153,21 @@ def _scores(found: "Study") -> tuple[list[str], list[list[Any]]]:
             [
                 arena,
                 _per_token(one, "misses", 1, 3),
-                _per_token(one, "read_bytes", 1e6, 2),
-                _per_token(one, "wait_us", 1, 1),
+                _per_token(one, "read_bytes", unit.size, 2),
+                _per_token(one, "wait_us", 1, 1) if sized else None,
                 _change(one, rows["score", "equal"], column),
                 _change(rows["train", arena], rows["train", "equal"], column),
             ]
         )
     what = found.info["figure"]
-    return ["arena", "misses/tok", "MB read/tok", "wait us/tok", f"{what} vs equal", "in training"], table
+    return [
+        "arena",
+        "misses/tok",
+        f"{unit.unit} read/tok",
+        "wait us/tok",
+        f"{what} vs equal",
+        "in training",
+    ], table
 
 
 def _read(row: dict[str, Any]) -> dict[str, Any]:

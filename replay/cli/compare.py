@@ -121,13 +121,13 @@ def _print(run: "Run", trace: "Trace", out: Any, quiet: bool) -> None:
     if not quiet:
         for line in _heading(run):
             typer.echo(shown(line), err=True)
-    timed = run.info["clock"] is not None
-    typer.echo(aligned(*_table(run.summary, timed, run.info["trace"]["sized"])))
+    sized = run.info["trace"]["sized"]
+    typer.echo(aligned(*_table(run.summary, sized and run.info["clock"] is not None, sized)))
     typer.echo("")
     if any(row["picks_made"] for row in run.summary):
         typer.echo(aligned(*_agreement(run)))
         typer.echo("")
-    if run.sensitivity is not None:
+    if run.sensitivity is not None and sized:
         typer.echo(aligned(*_moves(run)))
         typer.echo("")
     typer.echo(_worst(run))
@@ -164,8 +164,12 @@ def _heading(run: "Run") -> list[str]:
 
 
 def _table(summary: list[dict[str, Any]], timed: bool, sized: bool) -> tuple[list[str], list[list[Any]]]:
-    """One line a policy, per token; no bytes and times where the experts' sizes are not known."""
-    headers = ["policy", "misses/tok", "change", "prefetch hits/tok", "issued/tok", "unused", "MB read/tok"]
+    """One line a policy, per token; where the experts' sizes are not known, experts for bytes and no times."""
+    from replay.amount import amount, asked
+
+    unit = amount(sized)
+    read = f"{unit.unit} read/tok"
+    headers = ["policy", "misses/tok", "change", "prefetch hits/tok", "issued/tok", "unused", read]
     several = len({row["routes"] for row in summary}) > 1
     headers = [
         headers[0],
@@ -174,7 +178,7 @@ def _table(summary: list[dict[str, Any]], timed: bool, sized: bool) -> tuple[lis
         *(["late", "wait us/tok"] if timed else []),
     ]
     rows = []
-    for row in summary:
+    for row in summary if sized else map(asked, summary):
         unused = None
         if row["issued"]:
             unused = f"{row['retired'] / row['issued']:.1%}"
@@ -187,13 +191,13 @@ def _table(summary: list[dict[str, Any]], timed: bool, sized: bool) -> tuple[lis
             _fixed(row["prefetch_hits_per_token"], 2),
             _fixed(row["issued_per_token"], 2),
             unused,
-            _megabytes(row["read_bytes_per_token"]) if sized else None,
+            None if row["read_bytes_per_token"] is None else unit.text(row["read_bytes_per_token"]),
         ]
         if timed:
             claimed = row["timely"] + row["late"]
             cells += [
-                f"{row['late'] / claimed:.1%}" if claimed and sized else None,
-                _fixed(row["wait_us_per_token"], 0) if sized else None,
+                f"{row['late'] / claimed:.1%}" if claimed else None,
+                _fixed(row["wait_us_per_token"], 0),
             ]
         rows.append(cells)
     return headers, rows
@@ -272,13 +276,6 @@ def _moves(run: "Run") -> tuple[list[str], list[list[Any]]]:
         )
     headers = ["policy", *(["routes"] if several else []), *FATES, "wait us/tok", "least wait", "moving"]
     return headers, rows
-
-
-def _megabytes(value: float | None) -> str | None:
-    """Bytes in decimal megabytes; of experts so small that one decimal shows nothing, two figures."""
-    if value is not None and 0 < value < 5e4:
-        return f"{value / 1e6:.2g}"
-    return _fixed(None if value is None else value / 1e6, 1)
 
 
 def _fixed(value: float | None, digits: int) -> str | None:

@@ -136,7 +136,8 @@ def _heading(found: "Survey") -> list[str]:
         f"trace      {trace['name']}: {trace['model']}, {counted(trace['layers'], 'layer')} x "
         f"{counted(trace['experts'], 'expert')}, top-{trace['top_k']}; {counted(trace['windows'], 'window')}, "
         f"{counted(trace['sessions'], 'session')}",
-        f"token      one token wants {counted(token['slots'], 'expert')}, {token['bytes'] / 1e6:,.1f} MB",
+        f"token      one token wants {counted(token['slots'], 'expert')}"
+        + (f", {token['bytes'] / 1e6:,.1f} MB" if trace["sized"] else ""),
         f"semantics  routes {', '.join(info['routes'])}; scope {ways['scope']}, order {ways['order']}, "
         f"cell {ways['cell']}, start {ways['start']}, prefill {ways['prefill']}",
         f"grid       {info['grid']['text']}: {info['grid']['capacities']} capacities; in one pass: "

@@ -21,7 +21,7 @@ _ANY_SETTING = re.compile(r"[A-Z][A-Z0-9_]*=")  # with --env: a name that is non
 _SETTING_GAP = re.compile(r"\s+(?=STRATA_\w+=)")  # a schedule may hold blanks: only these end a value
 SUMMARY = (
     "policy", "rounds", "kept", "kept/round", "committed", "wasted rows", "tokens/round", "expected/round",
-    "tokens/cost", "expert bytes/token",
+    "tokens/cost",
 )  # fmt: skip
 STEPS = (
     "policy", "step", "kept", "accepted", "acceptance", "conditional", "gain", "rate", "keeping it",
@@ -103,7 +103,7 @@ def drafts(
     if len(paths) != (0 if grid else 1):
         raise InputError("drafts: expected one TRACE, or --grid and no trace")
     policies = _policies(policy or [], min_p or [], schedule or [], min_cum_p or [])
-    report: dict[str, Any] = {"trace": None if grid else paths[0], "settings": None}
+    report: dict[str, Any] = {"trace": None if grid else paths[0], "sized": True, "settings": None}
     if env:
         policies.append(_from_settings(settings, min_p or [], report))
     policies = list(dict.fromkeys(policies))
@@ -218,6 +218,7 @@ def _replay(
     from replay.trace import open_trace
 
     trace = open_trace(path)
+    report["sized"] = trace.sized
     data = retain.read_recorded(trace)
     found = retain.survey(trace, policies, cost, data=data)
     report["recorded"] = found.recorded.name if found.recorded else None
@@ -225,7 +226,7 @@ def _replay(
     if len(data.rounds.window):
         worth = retain.economy(trace, data, policies or retain.default_policies(), cost)
         report["economy"] = worth.as_dict()
-        lines += ["", *economy_lines(worth)]
+        lines += ["", *economy_lines(worth, trace.sized)]
         if swept.asked:
             points = retain.sweep(trace, data, cost)
             report["sweep"] = points.as_dict()
@@ -255,13 +256,16 @@ def _show(
     """Print the result on stdout and the notes on stderr."""
     from dataclasses import asdict
 
+    from replay.cli.economy import moved, per_token
     from replay.cli.table import aligned
 
     if as_json:
         result = report | {"policies": [asdict(each) for each in accounts]}
         typer.echo(json.dumps(result, indent=1, allow_nan=False))
     else:
-        typer.echo(aligned(SUMMARY, [_summary(each) for each in accounts]))
+        sized = report["sized"]
+        rows = [[*_summary(each), moved(each.expert_bytes_per_token, sized)] for each in accounts]
+        typer.echo(aligned((*SUMMARY, per_token(sized)), rows))
         typer.echo()
         typer.echo(aligned(STEPS, [line for each in accounts for line in _steps(each)]))
         for line in lines:
@@ -277,10 +281,8 @@ def _fixed(value: float | None, digits: int = 3) -> str | None:
 
 def _summary(row: "Account") -> list[object]:
     """Make a policy's line of the first table."""
-    from replay.units import format_bytes
-
     tokens = row.expected_tokens if row.committed is None else row.committed
-    each, per_token = row.rounds or 1, row.expert_bytes_per_token
+    each = row.rounds or 1
     return [
         row.policy,
         row.rounds,
@@ -291,7 +293,6 @@ def _summary(row: "Account") -> list[object]:
         _fixed(tokens / each),
         _fixed(row.expected_tokens / each),
         _fixed(row.tokens_per_cost, 6),
-        None if per_token is None else format_bytes(round(per_token)),
     ]
 
 

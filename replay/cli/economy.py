@@ -9,9 +9,7 @@ if TYPE_CHECKING:
     from replay.retain.economy import Economy
     from replay.retain.sweep import Sweep
 
-WORTH = (
-    "policy", "kept/round", "tokens/cost", "by confidence", "calibrated", "expert bytes/token", "of wasted rows",
-)  # fmt: skip
+WORTH = ("policy", "kept/round", "tokens/cost", "by confidence", "calibrated")
 STEPS = (
     "step", "drafts", "accepted", "mean p", "Brier p", "calibrated", "log loss p", "calibrated", "pays", "by p",
     "calibrated",
@@ -19,17 +17,29 @@ STEPS = (
 CHOICES = ("best on training sessions", "family", "training", "held out", "best there", "recorded there")
 
 
-def economy_lines(found: "Economy") -> list[str]:
-    """Two tables: what each policy is worth, and how well each step's acceptance is told."""
+def per_token(sized: bool) -> str:
+    """The head of what a token wants: bytes, or experts where their sizes are not known."""
+    return "expert bytes/token" if sized else "experts/token"
+
+
+def moved(value: float | None, sized: bool) -> str | None:
+    """Bytes as a person reads them, or a number of experts where 1 byte stands for each."""
     from replay.units import format_bytes
 
+    if value is None:
+        return None
+    return format_bytes(round(value)) if sized else f"{value:,.2f}"
+
+
+def economy_lines(found: "Economy", sized: bool = True) -> list[str]:
+    """Two tables: what each policy is worth, and how well each step's acceptance is told."""
     worth = [
         [
             each.policy,
             f"{each.mean_kept:.3f}",
             *(f"{value:.6f}" for value in (each.measured, each.identity, each.calibrated)),
-            format_bytes(round(each.bytes_per_token)),
-            format_bytes(round(each.wasted_bytes_per_token)),
+            moved(each.bytes_per_token, sized),
+            moved(each.wasted_bytes_per_token, sized),
         ]
         for each in found.policies
     ]
@@ -42,7 +52,8 @@ def economy_lines(found: "Economy") -> list[str]:
         says = [_says(margin) for margin in (rule.measured, rule.identity, rule.calibrated)]
         steps.append([each.step, each.drafts, each.accepted, mean, *pairs, *says])
     note = f"calibrated: isotonic by step, each session judged by the others ({found.folds} folds)"
-    return [aligned(WORTH, worth), "", aligned(STEPS, steps), note]
+    heads = (*WORTH, per_token(sized), "of wasted rows")
+    return [aligned(heads, worth), "", aligned(STEPS, steps), note]
 
 
 def _says(margin: "Margin") -> str | None:

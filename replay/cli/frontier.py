@@ -106,7 +106,7 @@ def _write(found: "Frontier", out: Any, force: bool) -> None:
 
     with staged_folder(out, RUN_FILE, force) as staged:
         found.write(staged)
-        save(plot_thresholds(found.drawable()), staged / "frontier.svg")
+        save(plot_thresholds(found.drawable(), sized=found.info["trace"]["sized"]), staged / "frontier.svg")
 
 
 def _print(found: "Frontier", out: Any, quiet: bool) -> None:
@@ -151,20 +151,23 @@ def _points(found: "Frontier") -> tuple[list[str], list[list[Any]]]:
     """One line a point on recorded windows."""
     import polars as pl
 
+    from replay.amount import amount
+
     def fixed(value: float | None, digits: int, unit: float = 1.0) -> str | None:
         return None if value is None else f"{value / unit:,.{digits}f}"
 
     def share(value: float | None) -> str | None:
         return None if value is None else f"{value:.1%}"
 
-    timed = found.info["clock"] is not None
+    sized = found.info["trace"]["sized"]
+    timed, unit = sized and found.info["clock"] is not None, amount(sized)
     headers = [
         "policy",
-        "MB ahead/tok",
+        f"{unit.unit} ahead/tok",
         "misses/tok",
         "precision",
         "coverage",
-        "MB a miss avoided",
+        f"{unit.unit} a miss avoided",
         "pollution",
     ]
     rows = []
@@ -176,11 +179,11 @@ def _points(found: "Frontier") -> tuple[list[str], list[list[Any]]]:
         )
         cells: list[Any] = [
             name,
-            fixed(row["read_ahead_bytes_per_token"], 2, 1e6),
+            fixed(row["read_ahead_bytes_per_token"], 2, unit.size),
             fixed(row["misses_per_token"], 2),
             share(row["precision_ratio"]),
             share(row["coverage_ratio"]),
-            fixed(row["bytes_per_miss_avoided"], 2, 1e6),
+            fixed(row["bytes_per_miss_avoided"], 2, unit.size),
             share(row["pollution"] / row["misses"] if row["misses"] else None),
         ]
         rows.append([*cells, *([fixed(row["wait_us_per_token"], 0)] if timed else [])])

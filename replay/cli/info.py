@@ -59,7 +59,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"model     {counted(model['layers'], 'layer')} of {counted(model['experts'], 'expert')}, top {model['top_k']}",
         f"windows   {windows['count']}: decode {windows['decode']} ({windows['decode_rows']} rows), prefill "
         f"{windows['prefill']} ({windows['prefill_rows']} rows); sessions {windows['sessions']}",
-        f"experts   {sizes['experts']} of {_span(sizes)}, {format_bytes(sizes['bytes'])} in all; "
+        f"experts   {sizes['experts']} of {_span(sizes)}; "
         f"size classes {len(sizes['classes'])}; a token wants {token}",
         f"router    {_settings(found['router'])}",
         f"policy    {_settings(found['policy'])}",
@@ -85,8 +85,10 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 
 def _span(sizes: dict[str, Any]) -> str:
+    if not sizes["known"]:
+        return "a size that is not known"
     low, high = format_bytes(sizes["smallest_bytes"]), format_bytes(sizes["largest_bytes"])
-    return low if low == high else f"{low} to {high}"
+    return f"{low if low == high else f'{low} to {high}'}, {format_bytes(sizes['bytes'])} in all"
 
 
 def _settings(values: dict[str, Any] | None) -> str:

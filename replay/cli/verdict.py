@@ -9,6 +9,7 @@ from replay.cli import flags
 from replay.errors import CheckFailed, InputError
 
 if TYPE_CHECKING:
+    from replay.amount import Amount
     from replay.verdict import Figure, Verdict
 
 
@@ -97,8 +98,10 @@ def verdict(
 
 
 def _print(found: "Verdict", quiet: bool) -> None:
+    from replay.amount import amount
     from replay.cli.table import aligned
 
+    unit = amount(found.info["sized"])
     if not quiet:
         for line in _heading(found):
             typer.echo(line, err=True)
@@ -111,12 +114,12 @@ def _print(found: "Verdict", quiet: bool) -> None:
         "high",
         "beyond noise",
     )
-    typer.echo(aligned(headers, [_row(each) for each in found.figures]))
+    typer.echo(aligned(headers, [_row(each, unit) for each in found.figures]))
     typer.echo("")
-    typer.echo(aligned(("sessions", "count", *_SHOWN), [_group(each) for each in found.groups]))
+    typer.echo(aligned(("sessions", "count", *_SHOWN), [_group(each, unit) for each in found.groups]))
     if found.ladder:
         typer.echo("")
-        rows = [[each.change, *_figures(each.figures), each.outcome] for each in found.ladder]
+        rows = [[each.change, *_figures(each.figures, unit), each.outcome] for each in found.ladder]
         typer.echo(aligned(("one part at a time", *_SHOWN, "on its own"), rows))
     typer.echo("")
     typer.echo(f"{found.outcome}: {'; '.join(found.reasons)}")
@@ -137,27 +140,27 @@ def _heading(found: "Verdict") -> list[str]:
     return [*lines, *(f"note       {each}" for each in found.notes), ""]
 
 
-def _number(value: float | None, name: str, signed: bool = False) -> str | None:
-    """A figure as a person reads it: bytes in MB."""
+def _number(value: float | None, name: str, unit_of: "Amount", signed: bool = False) -> str | None:
+    """A figure as a person reads it: bytes in MB, or experts where their sizes are not known."""
     if value is None:
         return None
-    scaled, unit = (value / 1e6, " MB") if name.endswith("_bytes") else (value, "")
+    scaled, unit = (value / unit_of.size, f" {unit_of.unit}") if name.endswith("_bytes") else (value, "")
     form = ("+" if signed else "") + (",.4g" if abs(scaled) < 1e4 else ",.0f")
     return f"{scaled:{form}}{unit}"
 
 
-def _row(figure: "Figure") -> list[Any]:
+def _row(figure: "Figure", unit: "Amount") -> list[Any]:
     says = "rises" if figure.rises else "falls" if figure.falls else "no"
     return [
         figure.name,
-        _number(figure.baseline, figure.name),
-        _number(figure.candidate, figure.name),
-        *(_number(each, figure.name, True) for each in (figure.difference, figure.low, figure.high)),
+        _number(figure.baseline, figure.name, unit),
+        _number(figure.candidate, figure.name, unit),
+        *(_number(each, figure.name, unit, True) for each in (figure.difference, figure.low, figure.high)),
         says,
     ]
 
 
-def _figures(figures: "list[Figure]") -> list[str | None]:
+def _figures(figures: "list[Figure]", unit: "Amount") -> list[str | None]:
     """The difference of the figures that are shown, with its interval."""
     by_name = {each.name: each for each in figures}
     cells: list[str | None] = []
@@ -166,11 +169,11 @@ def _figures(figures: "list[Figure]") -> list[str | None]:
         if each is None:
             cells.append(None)
             continue
-        ends = [_number(end, name, True) for end in (each.low, each.high)]
+        ends = [_number(end, name, unit, True) for end in (each.low, each.high)]
         interval = "" if ends == [None, None] else f" ({ends[0] or '-inf'} to {ends[1] or 'inf'})"
-        cells.append(f"{_number(each.difference, name, True)}{interval}")
+        cells.append(f"{_number(each.difference, name, unit, True)}{interval}")
     return cells
 
 
-def _group(group: Any) -> list[Any]:
-    return [group.name, group.sessions, *_figures(group.figures)]
+def _group(group: Any, unit: "Amount") -> list[Any]:
+    return [group.name, group.sessions, *_figures(group.figures, unit)]

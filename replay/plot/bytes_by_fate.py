@@ -58,7 +58,12 @@ UNTIMED = (
 
 
 def plot_bytes_by_fate(
-    table: pl.DataFrame, *, ax: Axes | None = None, looks: Looks | None = None, per: str = "token"
+    table: pl.DataFrame,
+    *,
+    ax: Axes | None = None,
+    looks: Looks | None = None,
+    per: str = "token",
+    sized: bool = True,
 ) -> Axes:
     """Draw what became of the bytes, one stacked bar a policy.
 
@@ -75,6 +80,8 @@ def plot_bytes_by_fate(
         The policies, in the order of the bars from the top; the table's order by default.
     per : str, optional
         What the bytes are of: the axis says "read per token".
+    sized : bool, optional
+        Whether the experts' sizes are known; where they are not, 1 byte stands for each and experts are counted.
 
     Returns
     -------
@@ -89,7 +96,7 @@ def plot_bytes_by_fate(
     with applied():
         own = ax is None
         ax = _own(names, len(fates)) if ax is None else ax
-        _bars(ax, table, fates)
+        _bars(ax, table, fates, sized)
         _legend(ax, own)
         ax.set_yticks(range(len(names)), [label(name, 44) for name in names])
         ax.set_ylim(len(names) - 0.4, -0.6)
@@ -113,11 +120,11 @@ def _own(names: list[str], fates: int) -> Axes:
     )
 
 
-def _bars(ax: Axes, table: pl.DataFrame, fates: list[Fate]) -> None:
+def _bars(ax: Axes, table: pl.DataFrame, fates: list[Fate], sized: bool) -> None:
     """The segments, their figures where they fit, the bytes that were read at each bar's end, the legend."""
     columns = {each.column: np.nan_to_num(numbers(table, each.column)) for each in fates}
     whole = sum(columns.values(), np.zeros(len(table)))
-    unit, name = byte_unit(float(whole.max(initial=0)))
+    unit, name = byte_unit(float(whole.max(initial=0)), sized)
     start = np.zeros(len(table))
     most = "" if fates[0] in TIMED else "at most "
     longest = max(float(whole.max(initial=0)), 1e-9)

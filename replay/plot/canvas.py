@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from replay.amount import EXPERTS
 from replay.plot.style import Look, Looks, label, series, width_of
 
 if TYPE_CHECKING:
@@ -143,8 +144,10 @@ def figures(value: float) -> str:
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
-def byte_unit(most: float) -> tuple[float, str]:
-    """The decimal unit to show sizes in: its bytes, and its name."""
+def byte_unit(most: float, sized: bool = True) -> tuple[float, str]:
+    """The decimal unit to show sizes in: its bytes, and its name; experts where 1 byte stands for each."""
+    if not sized:
+        return EXPERTS.size, EXPERTS.unit
     for size, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if most >= size:
             return size, name

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_frontier(table: pl.DataFrame, *, ax: Axes | None = None, looks: Looks | None = None) -> Axes:
+def plot_frontier(
+    table: pl.DataFrame, *, ax: Axes | None = None, looks: Looks | None = None, sized: bool = True
+) -> Axes:
     """Draw misses per token against bytes read per token, a marker a policy: the lower left is better.
 
     Parameters
@@ -24,13 +26,15 @@ def plot_frontier(table: pl.DataFrame, *, ax: Axes | None = None, looks: Looks |
         Where to draw; a figure of its own by default.
     looks : mapping of str to Look, optional
         What each policy looks like; by its place in the table by default.
+    sized : bool, optional
+        Whether the experts' sizes are known; where they are not, 1 byte stands for each and experts are counted.
 
     Returns
     -------
     Axes
     """
     looks = looks_of(table, looks)
-    unit, name = byte_unit(float(table["read_bytes_per_token"].max() or 0))  # type: ignore[arg-type]
+    unit, name = byte_unit(float(table["read_bytes_per_token"].max() or 0), sized)  # type: ignore[arg-type]
     with applied():
         if ax is None:
             top = keys_height(list(looks)) + 0.2

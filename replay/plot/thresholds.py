@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 
 def plot_thresholds(
-    table: pl.DataFrame, *, ax: Sequence[Axes] | NDArray[Any] | None = None, looks: Looks | None = None
+    table: pl.DataFrame,
+    *,
+    ax: Sequence[Axes] | NDArray[Any] | None = None,
+    looks: Looks | None = None,
+    sized: bool = True,
 ) -> NDArray[Any]:
     """Draw what families of thresholds spare against what they read ahead: the lower left is better.
 
@@ -40,6 +44,8 @@ def plot_thresholds(
         Where to draw, one or two; a figure of its own by default.
     looks : mapping of str to Look, optional
         What each series looks like; by its place in the table by default.
+    sized : bool, optional
+        Whether the experts' sizes are known; where they are not, 1 byte stands for each and experts are counted.
 
     Returns
     -------
@@ -48,7 +54,7 @@ def plot_thresholds(
     """
     looks = looks_of(table, looks)
     figures = [("misses_per_token", 1.0, "misses per token")]
-    most = table["wait_us_per_token"].max()
+    most = table["wait_us_per_token"].max() if sized else None
     if most is not None:
         size, name = time_unit(float(most))  # type: ignore[arg-type]
         figures.append(("wait_us_per_token", size, f"exposed wait per token ({name})"))
@@ -61,13 +67,13 @@ def plot_thresholds(
         else:
             axes = np.asarray(ax, dtype=object).ravel()
         for panel, (column, unit, label) in zip(axes, figures, strict=False):
-            _draw(panel, table, looks, column, unit)
+            _draw(panel, table, looks, column, unit, sized)
             panel.set_ylabel(label)
     return axes
 
 
-def _draw(ax: Axes, table: pl.DataFrame, looks: Looks, column: str, unit: float) -> None:
-    size, name = byte_unit(float(table["read_ahead_bytes_per_token"].max() or 0))  # type: ignore[arg-type]
+def _draw(ax: Axes, table: pl.DataFrame, looks: Looks, column: str, unit: float, sized: bool) -> None:
+    size, name = byte_unit(float(table["read_ahead_bytes_per_token"].max() or 0), sized)  # type: ignore[arg-type]
     for look, rows in by_series(table, looks):
         rows = rows.sort("read_ahead_bytes_per_token", maintain_order=True)
         drawn = look.of_line() if len(rows) > 1 else {**look.of_line(), "linestyle": "", "markersize": 9}

@@ -39,6 +39,7 @@ def plot_trace_line(
     ax: Axes | Sequence[Axes] | NDArray[Any] | None = None,
     looks: Looks | None = None,
     marks: pl.DataFrame | None = None,
+    sized: bool = True,
 ) -> NDArray[Any]:
     """Draw what each window missed, read and waited, one line a policy.
 
@@ -53,6 +54,8 @@ def plot_trace_line(
         What each policy looks like; by its place in the table by default.
     marks : polars.DataFrame, optional
         window, session, domain (null: not known): one row where a session begins or a domain changes, ascending.
+    sized : bool, optional
+        Whether the experts' sizes are known; where they are not, 1 byte stands for each and experts are counted.
 
     Returns
     -------
@@ -60,7 +63,7 @@ def plot_trace_line(
         One a measure, sharing the windows.
     """
     looks = looks_of(table, looks)
-    shown = [_measure(table, each) for each in MEASURES if _has(table, each)]
+    shown = [_measure(table, each, sized) for each in MEASURES if _has(table, each)]
     domains = _domains(marks, table)
     with applied():
         axes = (
@@ -92,11 +95,11 @@ def _has(table: pl.DataFrame, column: str) -> bool:
     return column in table.columns and table[column].null_count() < len(table)
 
 
-def _measure(table: pl.DataFrame, column: str) -> Measure:
+def _measure(table: pl.DataFrame, column: str, sized: bool) -> Measure:
     most = float(table[column].max() or 0)  # type: ignore[arg-type]
-    unit, name = (
-        (1.0, "") if column == "misses" else (byte_unit if column.endswith("_bytes") else time_unit)(most)
-    )
+    unit, name = 1.0, ""
+    if column != "misses":
+        unit, name = byte_unit(most, sized) if column.endswith("_bytes") else time_unit(most)
     return Measure(column, unit, f"{name} {_WORDS[column]}\nper window".strip())
 
 

@@ -38,8 +38,9 @@ def along(subject: Subject) -> tuple[pl.DataFrame, int]:
 
 def _read(subject: Subject) -> pl.DataFrame:
     table = subject.phase(subject.windows("window", "domain", "misses", *_PARTS))
-    wait = pl.col("wait_us") + pl.col("limbo_wait_us")
-    read = pl.coalesce("disk_bytes", pl.col("demand_bytes") + pl.col("issued_bytes"))
+    wait = pl.col("wait_us") + pl.col("limbo_wait_us") if subject.sized else pl.lit(None, pl.Float64)
+    asked = pl.col("demand_bytes") + pl.col("issued_bytes")
+    read = pl.coalesce("disk_bytes", asked) if subject.sized else asked
     return table.with_columns(read.alias("disk_bytes"), wait.alias("wait_us"))
 
 

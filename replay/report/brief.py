@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from replay.amount import Amount
 from replay.report.capacity import NEVER, halves, halving_text
 from replay.report.draft import verdict
 from replay.report.layers import in_words
 from replay.report.prepared import Prepared
 from replay.report.subject import Subject
-from replay.report.wording import change, decimals, listing, megabytes, milliseconds, percent
+from replay.report.wording import change, decimals, listing, milliseconds, percent
 
 Rows = dict[str, dict[str, Any]]
 
@@ -31,22 +32,25 @@ def brief(subject: Subject, prepared: Prepared) -> list[str]:
 
 
 def _of_kind(subject: Subject, rows: Rows) -> list[str]:
-    """Sentences on the policies under one kind of routes; of misses alone where the experts' sizes are not known."""
-    misses = _least(
-        subject, rows, "Fewest misses", "misses_per_token", lambda v: f"{decimals(v, 2)} per token"
-    )
-    if not subject.sized:
-        return [] if misses is None else [misses]
-    bytes_name = "Fewest bytes read" if subject.timed else "Fewest bytes asked for"
+    """Sentences on the policies under one kind of routes; without times where the experts' sizes are not known."""
+    unit, text = subject.amount.unit, subject.amount.text
+    what = f"Fewest {'bytes' if subject.sized else 'experts'} {'read' if subject.timed else 'asked for'}"
     sentences = [
-        misses,
-        _least(subject, rows, bytes_name, "read_bytes_per_token", lambda v: f"{megabytes(v)} MB per token"),
-        _least(
-            subject, rows, "Shortest wait", "wait_us_per_token", lambda v: f"{milliseconds(v)} ms per token"
-        ),
+        _least(subject, rows, "Fewest misses", "misses_per_token", lambda v: f"{decimals(v, 2)} per token"),
+        _least(subject, rows, what, "read_bytes_per_token", lambda v: f"{text(v)} {unit} per token"),
     ]
-    sentences.append(_late(rows))
-    best = _unbeaten(rows)
+    if subject.sized:
+        sentences += [
+            _least(
+                subject,
+                rows,
+                "Shortest wait",
+                "wait_us_per_token",
+                lambda v: f"{milliseconds(v)} ms per token",
+            ),
+            _late(rows),
+        ]
+    best = _unbeaten(rows, subject.amount)
     if len(best) > 1:
         sentences.append(
             f"Trade-off, fewest misses first, each next one reads less: {listing(best)}; no other beats these."
@@ -89,8 +93,8 @@ def _least(subject: Subject, rows: Rows, what: str, key: str, show: Callable[[fl
     return text + "."
 
 
-def _unbeaten(rows: Rows) -> list[str]:
-    """Policies that no other beats in misses or bytes without losing in the other, fewest misses first, figures beside.
+def _unbeaten(rows: Rows, unit: Amount) -> list[str]:
+    """Policies that no other beats in misses or reads without losing in the other, fewest misses first, figures beside.
 
     Those that tie are one text.
     """
@@ -99,7 +103,7 @@ def _unbeaten(rows: Rows) -> list[str]:
         if row["misses_per_token"] is not None:
             points.setdefault((row["misses_per_token"], row["read_bytes_per_token"]), []).append(name)
     return [
-        f"{' = '.join(names)} ({decimals(at[0], 2)} misses, {megabytes(at[1])} MB)"
+        f"{' = '.join(names)} ({decimals(at[0], 2)} misses, {unit.text(at[1])} {unit.unit})"
         for at, names in sorted(points.items())
         if not any(m <= at[0] and r <= at[1] and (m, r) != at for m, r in points)
     ]

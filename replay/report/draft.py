@@ -7,9 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from replay.amount import MEGABYTES, Amount
 from replay.plot.style import BOUND, Looks, looks_for
 from replay.report.figure import Figure, Grid, Head, grid
-from replay.report.wording import change, count, decimals, megabytes, percent
+from replay.report.wording import change, count, decimals, percent
 
 Account = dict[str, Any]
 
@@ -61,7 +62,7 @@ def draft_looks(survey: dict[str, Any]) -> Looks:
     }
 
 
-def draft_grid(survey: dict[str, Any]) -> Grid:
+def draft_grid(survey: dict[str, Any], unit: Amount = MEGABYTES) -> Grid:
     """Retention policies side by side."""
     recorded = next((each for each in survey["policies"] if each["policy"] == "recorded"), None)
 
@@ -79,14 +80,17 @@ def draft_grid(survey: dict[str, Any]) -> Grid:
         return row["committed"] / row["rounds"] if row["rounds"] and row["committed"] is not None else None
 
     worth = "committed tokens over the cost of the rounds; beside it the change against what was recorded"
-    wanted = "bytes of the experts that the kept rows want, each once an event, per committed token"
+    what = "bytes of the experts" if unit is MEGABYTES else "experts"
+    wanted = f"{what} that the kept rows want, each once an event, per committed token"
     figures = [
         Figure(Head("kept", "per round", "drafts kept and verified in a round"), _key("mean_kept"), _two),
         Figure(Head("committed", "tokens", "tokens committed over all rounds"), _key("committed"), count),
         Figure(Head("tokens", "per round", "tokens committed in a round"), per_round, _two),
         Figure(Head("wasted", "rows", "draft rows verified in vain"), _key("wasted_rows"), count, "low"),
         Figure(Head("tokens", "over cost", worth), _key("tokens_per_cost"), _three, "high", against),
-        Figure(Head("MB wanted", "per token", wanted), _key("expert_bytes_per_token"), megabytes, "low"),
+        Figure(
+            Head(f"{unit.unit} wanted", "per token", wanted), _key("expert_bytes_per_token"), unit.text, "low"
+        ),
     ]
     items = [(each["policy"], each) for each in survey["policies"]]
     looks = draft_looks(survey)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from replay.amount import MEGABYTES, Amount
 from replay.report.figure import Figure, Grid, Head, grid
-from replay.report.wording import count, decimals, megabytes
+from replay.report.wording import count, decimals
 
 Row = dict[str, Any]
 _SAYS = {None: None, True: 1.0, False: 0.0}
@@ -34,7 +35,7 @@ class Worth:
     text: str
 
 
-def worth(survey: Row | None) -> Worth | None:
+def worth(survey: Row | None, unit: Amount = MEGABYTES) -> Worth | None:
     """Make the tables from a run's survey of its drafts; None where it has no economy."""
     found = (survey or {}).get("economy")
     if not found:
@@ -44,7 +45,7 @@ def worth(survey: Row | None) -> Worth | None:
         "Calibrated: the acceptance that an isotonic curve by draft step tells from the confidence, each session "
         f"judged by curves of the others ({found['folds']} folds). By confidence: acceptance = confidence."
     )
-    return Worth(_policies(found["policies"]), _steps(found), choices, text)
+    return Worth(_policies(found["policies"], unit), _steps(found), choices, text)
 
 
 def _key(name: str) -> Any:
@@ -59,13 +60,15 @@ def _may(name: str) -> bool:
     return not name.startswith("best:")
 
 
-def _policies(rows: list[Row]) -> Grid:
-    wasted = "bytes of experts that only rejected rows wanted, per committed token"
+def _policies(rows: list[Row], unit: Amount) -> Grid:
+    wasted = f"{'bytes of ' if unit is MEGABYTES else ''}experts that only rejected rows wanted, per committed token"
     figures = [
         Figure(Head("tokens over cost", "measured"), _key("measured"), _three, "high"),
         Figure(Head("tokens over cost", "by confidence"), _key("identity"), _three),
         Figure(Head("tokens over cost", "calibrated"), _key("calibrated"), _three),
-        Figure(Head("MB wasted", "per token", wasted), _key("wasted_bytes_per_token"), megabytes, "low"),
+        Figure(
+            Head(f"{unit.unit} wasted", "per token", wasted), _key("wasted_bytes_per_token"), unit.text, "low"
+        ),
     ]
     return grid(
         "What each retention policy is worth", "retention", figures, [(row["policy"], row) for row in rows],

@@ -12,7 +12,7 @@ from replay.plot import drawn, frames
 from replay.report.draft import draft_frame, draft_looks
 from replay.report.prepared import Prepared
 from replay.report.subject import Subject
-from replay.report.wording import decimals, listing, megabytes, percent
+from replay.report.wording import NOTHING, decimals, listing, percent
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,12 @@ def _picture(name: str, axes: Any, alt: str, caption: str) -> Picture:
     return Picture(name, alt, caption, drawn(axes), frames(axes))
 
 
-def _each(values: Iterable[tuple[str, float | None]], show: Callable[[float | None], str]) -> str:
-    return "; ".join(f"{name} {show(value)}" for name, value in values)
+def _each(values: Iterable[tuple[str, float | None]], show: Callable[[float], str]) -> str:
+    return "; ".join(f"{name} {_known(value, show)}" for name, value in values)
+
+
+def _known(value: float | None, show: Callable[[float], str]) -> str:
+    return NOTHING if value is None else show(value)
 
 
 def _of(rows: Mapping[str, dict[str, Any]], key: str) -> list[tuple[str, float | None]]:
@@ -87,14 +91,19 @@ def _fates(subject: Subject, prepared: Prepared) -> Picture:
     from replay.plot.bytes_by_fate import plot_bytes_by_fate
 
     read = zip(prepared.fates["series"], prepared.fates["read"], strict=True)
-    alt = f"Stacked bars of MB per token by fate, one a policy. Read in all: {_each(read, megabytes)}."
+    unit, text = subject.amount.unit, subject.amount.text
+    alt = f"Stacked bars of {unit} per token by fate, one a policy. Read in all: {_each(read, text)}."
     caption = (
         "From left to right: reads that a token waited for, reads ahead that were used, reads for nothing, and "
         "(hatched) reads that were cancelled before they began and cost the disk nothing."
         if subject.timed
         else "Without a clock it is not known which unwanted reads were cancelled in time: every issued byte counts."
+        if subject.sized
+        else "The sizes of the experts are not known, so experts are counted: every read that was issued, as it is not "
+        "known which would have been cancelled in time."
     )
-    return _picture("bytes_by_fate", plot_bytes_by_fate(prepared.fates, looks=subject.looks), alt, caption)
+    axes = plot_bytes_by_fate(prepared.fates, looks=subject.looks, sized=subject.sized)
+    return _picture("bytes_by_fate", axes, alt, caption)
 
 
 def _frontier(subject: Subject) -> Picture:
@@ -104,21 +113,23 @@ def _frontier(subject: Subject) -> Picture:
         pl.DataFrame(
             [
                 {name: row[name] for name in ("policy", "routes", "read_bytes_per_token", "misses_per_token")}
-                for row in subject.run.summary
+                for row in subject.summary
             ]
         )
     )
+    unit, text = subject.amount.unit, subject.amount.text
     points = [
-        f"{name} {megabytes(row['read_bytes_per_token'])} MB and {decimals(row['misses_per_token'], 2)} misses"
+        f"{name} {_known(row['read_bytes_per_token'], text)} {unit} and {decimals(row['misses_per_token'], 2)} misses"
         for name, row in subject.rows.items()
     ]
-    alt = f"Misses per token over MB read per token, a marker a policy: {'; '.join(points)}."
+    alt = f"Misses per token over {unit} read per token, a marker a policy: {'; '.join(points)}."
     caption = (
         "Further down misses less, further left reads less: up and right of another marker is worse on both. "
         "replay frontier TRACE draws whole families of guesses this way, from few reads to many."
     )
-    caption += "" if subject.timed else " Bytes are those asked for."
-    return _picture("frontier", plot_frontier(table, looks=subject.looks), alt, caption)
+    what = "Bytes" if subject.sized else "Experts"
+    caption += "" if subject.timed else f" {what} are those asked for."
+    return _picture("frontier", plot_frontier(table, looks=subject.looks, sized=subject.sized), alt, caption)
 
 
 def _misses(subject: Subject, curves: pl.DataFrame) -> Picture:
@@ -171,8 +182,9 @@ def _along(subject: Subject, prepared: Prepared) -> Picture | None:
 
     if not len(prepared.lines):
         return None
-    axes = plot_trace_line(prepared.lines, looks=subject.looks, marks=prepared.marks)
-    what = "misses, bytes read and waits" if subject.timed else "misses and bytes asked for"
+    axes = plot_trace_line(prepared.lines, looks=subject.looks, marks=prepared.marks, sized=subject.sized)
+    asked = f"misses and {'bytes' if subject.sized else 'experts'} asked for"
+    what = "misses, bytes read and waits" if subject.timed else asked
     alt = f"Lines of {what} per window along the trace, one a policy, with the trace's sessions and domains."
     span = f"Means over {prepared.span} decode windows. " if prepared.span > 1 else "Decode windows. "
     sessions = "Thin vertical marks: a session begins. " if prepared.marks["session"].n_unique() > 1 else ""

@@ -10,7 +10,7 @@ import polars as pl
 from replay.report.figure import Figure, Grid, Head, grid
 from replay.report.pairing import Differences
 from replay.report.subject import Subject
-from replay.report.wording import change, count, decimals, megabytes, milliseconds, percent, unsigned_zero
+from replay.report.wording import change, count, decimals, milliseconds, percent, unsigned_zero
 
 Row = dict[str, Any]
 
@@ -56,12 +56,15 @@ def _against(
 def policy_figures(subject: Subject, paired: Differences) -> list[Figure]:
     """The columns of the policy table, in its order; beside a change its interval, where ``paired`` has one.
 
-    The first three answer "who misses least, who reads least, who waits least"; the rest says why. There are no bytes
-    and times where the experts' sizes are not known.
+    The first three answer "who misses least, who reads least, who waits least"; the rest says why. Where the
+    experts' sizes are not known, experts are counted, and there are no times.
     """
     versus = f"beside it the change against {subject.baseline}"
+    unit, sized = subject.amount, subject.sized
     read = (
-        "bytes that the disk moved" if subject.timed else "bytes asked for: at most what the disk would move"
+        "bytes that the disk moved"
+        if subject.timed
+        else f"{'bytes' if sized else 'experts'} asked for: at most what the disk would move"
     )
 
     def first(name: str, text: str, unit: str, doc: str, show: Callable[[float], str]) -> Figure:
@@ -82,7 +85,7 @@ def policy_figures(subject: Subject, paired: Differences) -> list[Figure]:
     absent = "experts wanted and absent: each is a read that the token waits for"
     waited = "time that events waited for reads on the modelled disk"
     costs = [
-        first("read_bytes_per_token", "MB read", "per token", read, megabytes),
+        first("read_bytes_per_token", f"{unit.unit} read", "per token", read, unit.text),
         first("wait_us_per_token", "wait", "ms per token", waited, milliseconds),
     ]
     fates = [
@@ -93,13 +96,13 @@ def policy_figures(subject: Subject, paired: Differences) -> list[Figure]:
     ]
     return [
         first("misses_per_token", "misses", "per token", absent, _two),
-        *(costs if subject.sized else []),
+        *(costs if sized else costs[:1]),
         ratio("adjusted_hit_ratio", "adjusted hit", "ratio", adjusted, "high"),
         ratio("hit_ratio", "hit", "ratio", hit),
         Figure(Head("read ahead", "per token", f"{each} issued"), _key("issued_per_token"), _two),
         ratio("usefulness", "useful", "of read ahead", f"{each} that were claimed, of those issued"),
         Figure(Head("covered", "of absent", covered), _coverage, percent),
-        *(fates if subject.sized else []),
+        *(fates if sized else []),
         Figure(Head("pollution", "of misses", polluted), _pollution(subject), percent),
         *_gate_figures(subject),
     ]
@@ -187,13 +190,17 @@ def bytes_by_series(subject: Subject) -> pl.DataFrame:
 
 def fate_grid(subject: Subject, sums: pl.DataFrame) -> Grid:
     """Bytes by fate as figures."""
+    unit = subject.amount
     figures = [
-        Figure(Head(text, "MB", doc), _key(column), megabytes, "low" if column == "read" else "")
+        Figure(Head(text, unit.unit, doc), _key(column), unit.text, "low" if column == "read" else "")
         for column, text, doc in FATE_HEADS
         if column in sums.columns and (column not in RARE or bool((sums[column].fill_null(0) != 0).any()))
     ]
     return _of_series(
-        subject, "MB per token by fate", figures, {row["series"]: row for row in sums.iter_rows(named=True)}
+        subject,
+        f"{unit.unit} per token by fate",
+        figures,
+        {row["series"]: row for row in sums.iter_rows(named=True)},
     )
 
 
@@ -215,14 +222,15 @@ def prefill_grid(subject: Subject) -> Grid | None:
         return (row["hits"] + row["prefetch_hits"]) / row["lookups"] if row["lookups"] else None
 
     read = ("disk_bytes",) if subject.timed else ("demand_bytes", "issued_bytes")
+    unit, what = subject.amount, "bytes" if subject.sized else "experts"
     figures = [
         Figure(Head("windows", doc="prefill windows"), _key("windows"), count),
         Figure(Head("misses", "per window", "experts wanted and absent"), each("misses"), _two, "low"),
         Figure(Head("hit", "ratio", "(arena hits + prefetch hits) / lookups"), hit, percent),
         Figure(
-            Head("MB read", "per window", "bytes read, or asked for without a clock"),
+            Head(f"{unit.unit} read", "per window", f"{what} read, or asked for without a clock"),
             each(*read),
-            megabytes,
+            unit.text,
             "low",
         ),
     ]
@@ -239,7 +247,8 @@ def _gate_figures(subject: Subject) -> list[Figure]:
     if not any(row.get("asked") is not None for row in subject.rows.values()):
         return []
     asked = "candidates that were not resident when the gates were asked"
-    spared = "bytes read ahead for each miss fewer than the same eviction policy has without read-ahead"
+    unit, what = subject.amount, "bytes" if subject.sized else "experts"
+    spared = f"{what} read ahead for each miss fewer than the same eviction policy has without read-ahead"
     return [
         Figure(Head("admitted", "of asked", f"{asked}: share admitted"), _share("admitted", "asked"), percent),
         Figure(
@@ -250,7 +259,9 @@ def _gate_figures(subject: Subject) -> list[Figure]:
             Head("gate coverage", "of absent", "share of what was wanted and not resident that the gates admitted"),
             _key("gate_coverage_ratio"), percent,
         ),
-        Figure(Head("MB issued", "per miss avoided", spared), _key("issued_bytes_per_miss_avoided"), megabytes),
+        Figure(
+            Head(f"{unit.unit} issued", "per miss avoided", spared), _key("issued_bytes_per_miss_avoided"), unit.text
+        ),
     ]  # fmt: skip
 
 

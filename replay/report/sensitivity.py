@@ -44,9 +44,9 @@ class Clocks:
 
 
 def clocks(subject: Subject) -> Clocks | None:
-    """Make the section on other clocks; None where only one ran."""
+    """Make the section on other clocks; None where only one ran, or the experts' sizes are not known."""
     table = subject.run.sensitivity
-    if table is None or not len(table):
+    if table is None or not len(table) or not subject.sized:
         return None
     waits = _waits(subject, table)
     return Clocks(_in_words(waits), waits, _fates(subject, table))

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from replay.amount import Amount, amount, asked
 from replay.plot.style import Looks, is_bound, looks_for, series
 from replay.report.fold import folded
 from replay.run import Run
@@ -43,13 +44,23 @@ class Subject:
 
     @cached_property
     def timed(self) -> bool:
-        """Whether a clock ran (or reads were recorded with their times)."""
-        return self.run.layers["timely"].null_count() < len(self.run.layers)
+        """Whether a clock ran (or reads were recorded with their times), over experts whose sizes are known."""
+        return self.sized and self.run.layers["timely"].null_count() < len(self.run.layers)
 
     @cached_property
     def sized(self) -> bool:
         """Whether the experts' sizes are known: without them bytes and waits mean nothing."""
         return bool((self.run.info.get("trace") or {}).get("sized", True))
+
+    @property
+    def amount(self) -> Amount:
+        """In what reads are shown."""
+        return amount(self.sized)
+
+    @cached_property
+    def summary(self) -> list[dict[str, Any]]:
+        """The run's summary; of experts without sizes all reads that were asked for, whatever a clock said."""
+        return self.run.summary if self.sized else [asked(row) for row in self.run.summary]
 
     @cached_property
     def decoded(self) -> bool:
@@ -68,7 +79,7 @@ class Subject:
     @cached_property
     def rows(self) -> dict[str, dict[str, Any]]:
         """Rows of the summary by series, in the run's order."""
-        return {self.name(row["policy"], row["routes"]): row for row in self.run.summary}
+        return {self.name(row["policy"], row["routes"]): row for row in self.summary}
 
     @cached_property
     def looks(self) -> Looks:
@@ -101,7 +112,7 @@ class Subject:
         """Rows of one kind of routes by policy, those only that an engine can run."""
         return {
             row["policy"]: row
-            for row in self.run.summary
+            for row in self.summary
             if row["routes"] == kind and self.runs_on_engine(row["policy"])
         }
 
@@ -120,7 +131,7 @@ class Subject:
 
     def base_of(self, row: dict[str, Any]) -> dict[str, Any] | None:
         """The baseline's row under the same routes."""
-        for each in self.run.summary:
+        for each in self.summary:
             if each["policy"] == self.baseline and each["routes"] == row["routes"]:
                 return each
         return None

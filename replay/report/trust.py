@@ -32,6 +32,10 @@ _ROUTES = {
     "cacheprior": "Routes {}: rerouted, with a resident bonus that follows the spread of each layer's scores.",
 }
 
+NO_SIZES = (
+    "The sizes of the experts are not known (1 byte stands for each), so experts are counted in place of bytes: all "
+    "that were asked for. Which reads came late, were cancelled or made a token wait is not known."
+)
 NO_CLOCK = (
     "Replayed without a clock (--no-clock): which reads came late, were cancelled or made a token wait is not "
     "known, so those columns and pictures are left out, and bytes are those asked for."
@@ -109,6 +113,8 @@ def fidelity_text(subject: Subject) -> str | None:
 
 def clock_text(subject: Subject) -> str:
     """The clock, or that there was none."""
+    if not subject.sized:
+        return NO_SIZES
     clock: dict[str, Any] | None = subject.run.info.get("clock")
     if not subject.timed or clock is None:
         return NO_CLOCK

@@ -53,19 +53,6 @@ def unsigned_zero(text: str) -> str:
     return text if text.strip("-0.") else text.lstrip("-")
 
 
-def megabytes(value: float | None) -> str:
-    """Write bytes in decimal megabytes, one decimal; two figures of less than that shows.
-
-    Examples
-    --------
-    >>> megabytes(44_900_000), megabytes(1234), megabytes(0)
-    ('44.9', '0.0012', '0.0')
-    """
-    if value is not None and 0 < abs(value) < 5e4:
-        return f"{value / 1e6:.2g}"
-    return decimals(None if value is None else value / 1e6, 1)
-
-
 def milliseconds(value: float | None) -> str:
     """Write microseconds in milliseconds, two decimals."""
     return decimals(None if value is None else value / 1e3, 2)

@@ -69,6 +69,7 @@ def _sizes(trace: Trace) -> dict[str, Any]:
     sizes, classes = trace.sizes, trace.classes
     return {
         "experts": sizes.size,
+        "known": trace.sized,
         "bytes": sum(int(row.sum()) for row in sizes),
         "smallest_bytes": int(sizes.min()),
         "largest_bytes": int(sizes.max()),

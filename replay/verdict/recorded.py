@@ -69,7 +69,13 @@ def verdict_recorded(baseline: Trace, candidate: Trace, *, seed: int = 0) -> Ver
         "recorded", [str(t.path) for t in traces], labels, sessions, seed, _forbidden(traces, outputs)
     )
     found.notes = _notes(traces, outputs, names, int((~baseline.windows.prefill & ~counted).sum()))
-    found.info = {"outputs": vars(outputs), "bonus": [_bonus(t) for t in traces], "seed": seed}
+    sized = all(trace.sized for trace in traces)
+    found.info = {
+        "sized": sized,
+        "outputs": vars(outputs),
+        "bonus": [_bonus(t) for t in traces],
+        "seed": seed,
+    }
     return found
 
 

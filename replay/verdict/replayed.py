@@ -20,6 +20,7 @@ from replay.semantics import RECORDED_ROUTES, Routes, Semantics
 from replay.spec import PolicySpec, parse_all
 from replay.timing import ClockParams, load_clock
 from replay.trace import Trace
+from replay.trust import unsized
 from replay.verdict.ladder import Step, changed, ladder
 from replay.verdict.paired import figures_of
 from replay.verdict.pool import pooled
@@ -103,9 +104,12 @@ def verdict_replayed(
     sessions = [join(parts) for parts in zip(*pairs, strict=True)]
     names = base.text, other.text
     found_verdict = settle("replayed", [str(t.path) for t in traces], names, sessions[0], seed)
-    found_verdict.notes = list(dict.fromkeys([*_more_than_one(base, other), *mixture, *notes]))
+    found_verdict.notes = list(
+        dict.fromkeys([*_more_than_one(base, other), *mixture, *unsized(traces), *notes])
+    )
     found_verdict.ladder = [_rung(step, part, seed) for step, part in zip(steps, sessions[1:], strict=False)]
     found_verdict.info = {
+        "sized": all(trace.sized for trace in traces),
         "routes": chosen.text,
         "bounds": bounds,
         "semantics": semantics.describe(),
