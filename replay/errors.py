@@ -52,19 +52,26 @@ def nearest(name: str, known: Iterable[str]) -> str:
     Returns
     -------
     str
-        ``"did you mean lru? known: lru, fifo"``, without the question when nothing is near.
+        ``"did you mean lru? known: lru, fifo"``, without the question when nothing is near: a name that is twice as
+        long as another is no slip of it.
 
     Examples
     --------
     >>> nearest("lruu", ["lru", "fifo"])
     'did you mean lru? known: lru, fifo'
+    >>> nearest("nonsense", ["none", "lru"])
+    'known: none, lru'
     >>> nearest("x", [])
-    'none is known'
+    'there are none'
     """
     names = list(known)
     if not names:
-        return "none is known"
-    by_lower = {each.lower(): each for each in names}
+        return "there are none"
+    by_lower = {each.lower(): each for each in names if _lengths_near(name, each)}
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     question = f"did you mean {by_lower[close[0]]}? " if close else ""
     return f"{question}known: {', '.join(names)}"
+
+
+def _lengths_near(one: str, other: str) -> bool:
+    return max(len(one), len(other)) < 2 * min(len(one), len(other))

@@ -123,4 +123,7 @@ def test_nearest() -> None:
     assert nearest("decode2", ["lru", "decode2q"]) == "did you mean decode2q? known: lru, decode2q"
     assert nearest("LRU", ["lru"]) == "did you mean lru? known: lru"
     assert nearest("zzz", ["lru", "fifo"]) == "known: lru, fifo"
-    assert nearest("zzz", []) == "none is known"
+    assert (
+        nearest("nonsense", ["none", "lru"]) == "known: none, lru"
+    )  # no slip of it, only four letters of eight
+    assert nearest("zzz", []) == "there are none"
