@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from replay.argument import either, expect, instance
 from replay.errors import InputError
 from replay.plot.bytes_by_fate import plot_bytes_by_fate as _bytes_by_fate
 from replay.plot.canvas import alone, keys, keys_height
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     Where = Axes | Sequence[Axes] | NDArray[Any] | None
 
 
+_KINDS = {"data": either(instance(Run, "a run"), instance(pl.DataFrame, "a polars frame"))}
+
+
 def plot_hit_curves(data: Run | pl.DataFrame, *, ax: Axes | None = None, phase: str = "decode") -> Axes:
     """Draw the hit ratio over the arena's capacity, all layers together, a line a policy.
 
@@ -56,8 +60,9 @@ def plot_hit_curves(data: Run | pl.DataFrame, *, ax: Axes | None = None, phase: 
     Raises
     ------
     InputError
-        The run has no curves.
+        The run has no curves, or the data is neither a run nor a frame.
     """
+    expect(locals(), _KINDS)
     table, looks, at = _curves(data)
     panel = _with_keys(looks) if ax is None else ax
     _hit_curves(table, ax=[panel], looks=looks, phase=phase, at=at)
@@ -88,8 +93,9 @@ def plot_layer_hit_curves(
     Raises
     ------
     InputError
-        The run has no curves.
+        The run has no curves, or the data is neither a run nor a frame.
     """
+    expect(locals(), _KINDS)
     table, looks, at = _curves(data)
     if layers is not None:
         table = table.filter(pl.col("layer").is_null() | pl.col("layer").is_in(list(layers)))
@@ -131,8 +137,9 @@ def plot_miss_curve(
     Raises
     ------
     InputError
-        The run has no curves.
+        The run has no curves, or the data is neither a run nor a frame.
     """
+    expect(locals(), _KINDS)
     table, looks, at = _curves(data)
     half = None
     if isinstance(data, Run) and phase == "decode":
@@ -156,7 +163,13 @@ def plot_bytes_by_fate(data: Run | pl.DataFrame, *, ax: Axes | None = None) -> A
     Returns
     -------
     Axes
+
+    Raises
+    ------
+    InputError
+        The data is neither a run nor a frame.
     """
+    expect(locals(), _KINDS)
     if isinstance(data, pl.DataFrame):
         return _bytes_by_fate(data, ax=ax)
     subject = Subject(data)
@@ -180,7 +193,13 @@ def plot_layer_heatmap(
     Returns
     -------
     Axes
+
+    Raises
+    ------
+    InputError
+        The data is neither a run nor a frame.
     """
+    expect(locals(), _KINDS)
     if isinstance(data, pl.DataFrame):
         return _layer_heatmap(data, ax=ax, value=value)
     subject = Subject(data)
@@ -201,7 +220,13 @@ def plot_trace_line(data: Run | pl.DataFrame, *, ax: Where = None) -> NDArray[An
     -------
     array of Axes
         One a measure.
+
+    Raises
+    ------
+    InputError
+        The data is neither a run nor a frame.
     """
+    expect(locals(), _KINDS)
     if isinstance(data, pl.DataFrame):
         return _trace_line(data, ax=ax)
     subject = Subject(data)
@@ -222,7 +247,13 @@ def plot_frontier(data: Run | pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
+
+    Raises
+    ------
+    InputError
+        The data is neither a run nor a frame.
     """
+    expect(locals(), _KINDS)
     if isinstance(data, pl.DataFrame):
         return _frontier(data, ax=ax)
     subject = Subject(data)
@@ -248,8 +279,9 @@ def plot_drafts(data: Run | pl.DataFrame, *, ax: Sequence[Axes] | NDArray[Any] |
     Raises
     ------
     InputError
-        The run's trace has no drafts.
+        The run's trace has no drafts, or the data is neither a run nor a frame.
     """
+    expect(locals(), _KINDS)
     if isinstance(data, pl.DataFrame):
         return _drafts(data, ax=ax)
     survey = data.info.get("drafts")

@@ -13,6 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from replay import comparison, run
+from replay.argument import (
+    CALLABLE,
+    MAPPING,
+    NONE,
+    NUMBER,
+    PATH,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    either,
+    expect,
+    instance,
+    many,
+)
 from replay.curve import DEFAULT_GRID
 from replay.errors import InputError
 from replay.evict.own import add_files
@@ -27,6 +41,29 @@ from replay.trace.shuffle import control_seed
 
 Location = str | os.PathLike[str]
 Clock = ClockParams | Mapping[str, Any] | Location | bool | None
+
+
+_TEXTS = either(TEXT, many(TEXT, "a sequence of str"))
+_TEXTS_OR_NONE = either(TEXT, many(TEXT, "a sequence of str"), NONE)
+_KINDS = {
+    "trace": either(instance(Trace, "a Trace"), PATH),
+    "policies": _TEXTS,
+    "slots": either(TEXT, NUMBER, many(WHOLE, "a sequence of whole numbers"), NONE),
+    "bytes": either(TEXT, WHOLE, NONE),
+    "budget": either(PATH, NONE),
+    **dict.fromkeys(("scope", "order", "cell", "start", "prefill"), TEXT),
+    **dict.fromkeys(("split", "skip", "reads"), TRUTH),
+    "prompt_hot": either(WHOLE, NONE),
+    "routes": _TEXTS_OR_NONE,
+    "grid": either(many(NUMBER, "a sequence of numbers"), NONE),
+    "clock": either(MAPPING, PATH, instance(ClockParams, "ClockParams"), TRUTH, NONE),
+    **dict.fromkeys(("clock_grid", "baseline", "control"), either(TEXT, NONE)),
+    "policy_file": either(PATH, many(PATH, "a sequence of paths")),
+    "seed": WHOLE,
+    "threads": either(WHOLE, NONE),
+    "progress": either(CALLABLE, NONE),
+}
+"""What each argument of ``compare`` may be."""
 
 
 class Run(run.Run):
@@ -52,6 +89,7 @@ class Run(run.Run):
         InputError
             The folder is taken.
         """
+        expect(locals(), {"path": PATH, "force": TRUTH})
         folder = Path(path)
         write_run(self, folder, force)
         return folder
@@ -74,6 +112,7 @@ def load(path: Location) -> Run:
     InputError
         The folder holds no run, or a file of it cannot be read.
     """
+    expect(locals(), {"path": PATH})
     return _whole(run.load(Path(path)))
 
 
@@ -163,7 +202,11 @@ def compare(
     IdentityError
         A result breaks a conservation identity.
     """
-    given = {name: value for name, value in locals().items() if name != "progress"}
+    given = dict(locals())
+    expect(given, _KINDS)
+    if threads is not None and threads < 1:
+        raise InputError(f"threads: {threads}; expected at least 1")
+    given = {name: _plain(value) for name, value in given.items() if name != "progress"}
     opened = trace if isinstance(trace, Trace) else open_trace(trace)
     params = _clock(clock, opened)
     if clock_grid is not None and params is None:
@@ -173,13 +216,13 @@ def compare(
         add_files([Path(each) for each in files], names())
     found = comparison.compare(
         opened,
-        [policies] if isinstance(policies, str) else policies,
+        [policies] if isinstance(policies, str) else list(policies),
         slots=_slots(slots),
         bytes=None if bytes is None else str(bytes),
         budget=None if budget is None else Path(budget),
         semantics=semantics_of(scope, split, order, cell, start, prefill, prompt_hot),
         routes=routes_of([routes] if isinstance(routes, str) else routes),
-        grid=grid or (),
+        grid=() if grid is None else tuple(grid),
         clock=params,
         clock_grid=() if clock_grid is None or params is None else parse_grid(clock_grid, params),
         baseline=baseline,
@@ -199,13 +242,22 @@ def _whole(found: run.Run) -> Run:
     return Run(**{each.name: getattr(found, each.name) for each in fields(found)})
 
 
+def _plain(value: Any) -> Any:
+    """An array, or another collection that is compared by its members, as a list."""
+    if isinstance(value, str | bytes | Mapping | list | tuple) or not hasattr(value, "tolist"):
+        return value
+    return value.tolist()
+
+
 def _slots(slots: str | int | float | Sequence[int] | None) -> str | None:
     """Slots as the command line writes them."""
     if slots is None or isinstance(slots, str):
         return slots
-    if isinstance(slots, float):
-        return f"{100 * slots:.12g}%" if slots <= 1 else f"{slots:.12g}"
-    return ",".join(map(str, [slots] if isinstance(slots, int) else slots))
+    if WHOLE.holds(slots):
+        return str(slots)
+    if NUMBER.holds(slots):
+        return f"{100 * slots:.12g}%" if slots <= 1 else f"{slots:.12g}"  # type: ignore[operator]
+    return ",".join(map(str, slots))  # type: ignore[arg-type]
 
 
 def _clock(clock: Clock, trace: Trace) -> ClockParams | None:

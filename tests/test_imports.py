@@ -13,7 +13,7 @@ import pytest
 
 # the data's way through the program: a module imports from its own room and those above it, never below
 ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("ground", ("replay", "errors", "units", "amount", "document", "schema", "markup", "text")),
+    ("ground", ("replay", "errors", "units", "amount", "argument", "document", "schema", "markup", "text")),
     ("declarations", ("queue_size", "policy", "semantics")),
     ("trace", ("trace", "importers", "exporters")),
     (

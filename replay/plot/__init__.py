@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replay.argument import PATH, expect
 from replay.errors import InputError
 from replay.plot.style import applied
 
@@ -32,8 +33,10 @@ def figure_of(axes: Axes | Iterable[Axes]) -> Figure:
     """The figure that Axes, or an array of them, are in."""
     import numpy as np
 
-    first = np.asarray(axes, dtype=object).ravel()[0]
-    figure: Figure = first.figure
+    found = np.asarray(axes, dtype=object).ravel()
+    if not len(found) or not hasattr(found[0], "figure"):
+        raise InputError(f"axes: expected Axes, as a chart returns them, found {type(axes).__name__}")
+    figure: Figure = found[0].figure
     return figure
 
 
@@ -52,6 +55,7 @@ def save(axes: Axes | Iterable[Axes], path: str | Path) -> None:
     InputError
         Another ending.
     """
+    expect(locals(), {"path": PATH})
     path = Path(path)
     path.write_bytes(drawn(axes, kind_of(path)))
 

@@ -9,12 +9,26 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from replay.argument import NONE, NUMBER, PATH, TEXT, TRUTH, WHOLE, Kind, either, expect, instance, many
 from replay.recorder.arena import Arena
 from replay.recorder.option import Options
 from replay.recorder.recorder import Recorder
 from replay.recorder.spool import recover
 
 __all__ = ["Arena", "Options", "Recorder", "record", "recover"]
+
+_MAYBE_TEXT = either(TEXT, NONE)
+_KINDS = {
+    "model": Kind("a torch.nn.Module", lambda model: hasattr(model, "named_modules")),
+    "path": PATH,
+    **dict.fromkeys(("force", "scores", "prefill_scores", "timing"), TRUTH),
+    **dict.fromkeys(("name", "licence", "domain"), _MAYBE_TEXT),
+    "notes": many(TEXT, "a sequence of str"),
+    "distance": WHOLE,
+    "bits_per_weight": either(NUMBER, NONE),
+    "arena": either(instance(Arena, "an Arena"), NONE),
+}
+"""What each argument of ``record`` may be."""
 
 
 def record(
@@ -85,6 +99,7 @@ def record(
             with recorder.session(domain="code"):
                 model.generate(**tokenizer("def ", return_tensors="pt"), max_new_tokens=256)
     """
+    expect(locals(), _KINDS)
     options = Options(
         name=name,
         licence=licence,

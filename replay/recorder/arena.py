@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from replay.argument import NUMBER, WHOLE, expect
 from replay.errors import InputError
 
 UNKNOWN = 255  # outcome of a repeat; else whether the expert was resident
@@ -42,6 +43,7 @@ class Arena:
     def __post_init__(self) -> None:
         if not (isinstance(self.slots, int) and self.slots >= 1):
             raise InputError(f"arena: slots is {self.slots!r}; expected a whole number of at least 1")
+        expect(vars(self), {"bonus": NUMBER, "protect": WHOLE, "r1": NUMBER})
         if self.protect < 0 or not (np.isfinite(self.bonus) and np.isfinite(self.r1)):
             raise InputError(
                 f"arena: expected protect of at least 0 and finite bonuses, found protect {self.protect}, bonus "

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from replay.argument import PATH, TRUTH, expect
 from replay.errors import InputError, nearest
 from replay.schema.trace import TRACE
 from replay.trace.check import Frame, Report, Reports
@@ -207,6 +208,7 @@ def open_trace(path: str | os.PathLike[str], verify: bool = True) -> Trace:
     InputError
         Something is refused: the first thing that is.
     """
+    expect(locals(), {"path": PATH, "verify": TRUTH})
     root = Path(path)
     reports = Reports(refuse)
     meta = read_meta(root, refuse)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from replay.argument import MAPPING, PATH, TEXT, TRUTH, either, expect, instance
 from replay.errors import InputError, nearest
 from replay.schema.arrow import arrow_type
 from replay.schema.table import Column
@@ -56,6 +57,7 @@ class TraceWriter:
     def __init__(
         self, path: str | os.PathLike[str], meta: Mapping[str, Any], force: bool = False, check: bool = True
     ):
+        expect(locals(), {"path": PATH, "meta": MAPPING, "force": TRUTH, "check": TRUTH})
         self.path = Path(path)
         self.meta = dict(meta)
         self.check = check
@@ -79,6 +81,7 @@ class TraceWriter:
         InputError
             The table is not declared, a column is missing, or a value does not fit.
         """
+        expect(locals(), {"name": TEXT, "rows": instance(pa.Table, "a pyarrow.Table")})
         if name not in TRACE:
             raise InputError(f"no table is called {name!r}; {nearest(name, TRACE)}")
         if name not in self._tables:
@@ -278,6 +281,9 @@ def write_trace(
     InputError
         The path is taken, or the trace would not be read; nothing is left then.
     """
+    table = instance(pa.Table, "a pyarrow.Table")
+    expect(locals(), {"tables": MAPPING})
+    expect(tables, dict.fromkeys(tables, either(table, instance(Iterable, "an iterable of them"))))
     with TraceWriter(path, meta, force, check) as writer:
         for name, rows in tables.items():
             for part in [rows] if isinstance(rows, pa.Table) else rows:
