@@ -22,6 +22,7 @@ from replay.semantics import parse_routes
 from replay.spec import parse
 from replay.timing import load_clock
 from replay.trace import open_trace, write_trace
+from replay.trace.cut import cut
 from replay.verdict import (
     INCONCLUSIVE,
     PASSED,
@@ -32,6 +33,7 @@ from replay.verdict import (
     verdict_replayed,
 )
 from replay.verdict.ladder import changed, ladder
+from replay.verdict.pool import pooled
 from replay.verdict.rule import decide
 from replay.verdict.session import gather
 
@@ -389,6 +391,33 @@ def test_a_trace_given_twice_is_no_second_sample(long: Path, tmp_path: Path, cli
         code, out, err = cli("verdict", long, second, *options)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert f"{second}: holds the same selections as {long}" in err and "twice" in err
+
+
+def test_the_first_windows_of_a_trace_are_no_second_sample(long: Path, tmp_path: Path) -> None:
+    whole = open_trace(long)
+    for name, windows in (("short", 5), ("longer", 40), ("shorter", 3)):
+        cut(open_trace(tmp_path / "longer") if name == "shorter" else whole, tmp_path / name, windows)
+    cuts = {name: open_trace(tmp_path / name) for name in ("short", "longer", "shorter")}
+    for pair in (
+        [whole, cuts["short"]],
+        [cuts["short"], whole],
+        [cuts["short"], cuts["longer"]],
+        [cuts["short"], cuts["shorter"]],
+    ):
+        with pytest.raises(InputError, match=r"cut from the same recording as .* count twice"):
+            pooled(pair)
+    document = json.loads((tmp_path / "short" / "trace.json").read_text())
+    del document["source"]["cut"]  # or who cut it did not say so
+    (tmp_path / "short" / "trace.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"begins with the same windows as .* \(the first 5 are equal\)"):
+        pooled([whole, open_trace(tmp_path / "short")])
+    for odd in ([], {"sha256": 3}, {"sha256": {"selections": 1}, "before": "x"}):
+        document["source"]["cut"] = odd
+        (tmp_path / "short" / "trace.json").write_text(json.dumps(document))
+        with pytest.raises(InputError, match="begins with the same windows"):
+            pooled([whole, open_trace(tmp_path / "short")])
+    write(sessions_trace(count=4, seed=9), tmp_path / "other")
+    assert pooled([whole, open_trace(tmp_path / "other")]) == []
 
 
 def test_models_are_pooled_only_when_asked(long: Path, tmp_path: Path, cli: Cli) -> None:
