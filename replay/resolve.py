@@ -281,6 +281,30 @@ def recorded_text(recorded: Recorded) -> str | None:
     return text
 
 
+def unknown_recorded(recorded: Recorded) -> str | None:
+    """Say what a recorded policy that is not known here means for a replay's figures.
+
+    Parameters
+    ----------
+    recorded : Recorded
+        The trace's description.
+
+    Returns
+    -------
+    str or None
+        One sentence; None where the policy is known, or trace.json does not say what ran.
+    """
+    try:
+        recorded_text(recorded)
+    except InputError as problem:
+        said = str(problem).partition("; known:")[0]
+        return (
+            f"{said}: not known here, so what the engine did cannot be replayed, and nothing holds a replay "
+            "against its counts; a row named recorded is what it read (replay policies lists what is known)"
+        )
+    return None
+
+
 def _recorded_options(policy: Policy, prefetch: Mapping[str, Any]) -> dict[str, Value]:
     """Recorded options that a read-ahead policy reads, by their names in a spec."""
     options: dict[str, Value] = {}

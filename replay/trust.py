@@ -10,7 +10,7 @@ import numpy as np
 from replay.bound import Bound
 from replay.parting import sentence
 from replay.play import Coverage
-from replay.resolve import Resolved
+from replay.resolve import Resolved, unknown_recorded
 from replay.semantics import Routes, Semantics
 from replay.trace import Trace
 from replay.trace.look import ranks_lost
@@ -52,6 +52,7 @@ def warnings_for(
     found += _no_bonus(policies)
     found += _retention(policies)
     found += _coverage(trace, policies, routes, coverage)
+    found += [text for text in (unknown_recorded(trace.meta),) if text is not None]
     found += _recorded_ways(trace, semantics)
     if bound.bytes is not None and any(p.spec.evict.options.get("quota") is not None for p in policies):
         found.append("decode2q's quota is a share of slots and has no effect under a byte budget")

@@ -182,3 +182,20 @@ def test_layers_that_miss_most_are_those_of_decode_windows(cli: Cli, tmp_path: P
     share = decode[1] / sum(decode.values())
     assert f"layer 1 ({share:.1%} of misses)" in line.split(", ")[0]
     assert f"layer 1 ({share:.1%})" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_recorded_policy_that_is_not_known(cli: Cli, tmp_path: Path) -> None:
+    trace = Path(shutil.copytree(ROOT / "traces" / "py64-loop", tmp_path / "loop"))
+    meta = json.loads((trace / "trace.json").read_text())
+    said = "trace.json: policy names 'engine-own': not known here, so what the engine did cannot be replayed"
+    for name, known in (("engine-own", False), ("lru", True)):
+        meta["policy"]["evict"] = name
+        (trace / "trace.json").write_text(json.dumps(meta))
+        assert (said in cli("info", trace).out) is not known
+        compared = cli("compare", trace, "-p", "none+lru", "--no-curves", "--no-clock")
+        assert compared.code == 0 and (f"warning    {said}" in compared.err) is not known
+        options = ("-p", "route:k=1..2", "--points", "2", "--sessions", "0-0", "--no-controls")
+        families = cli("frontier", trace, *options)
+        assert families.code == 0 and (f"left out the recorded policy: {said}" in families.err) is not known
+        verdict = cli("verdict", "--recorded", trace, trace)
+        assert f"loop (none+{name})" in verdict.err

@@ -28,12 +28,14 @@ def info(
     replay info traces/e256-moce
     replay info traces/e256-moce --json
     """
+    from replay.resolve import unknown_recorded
     from replay.trace import open_trace
     from replay.trace.info import describe
 
     opened = open_trace(trace)
     found = describe(opened)
     found["policies"] = _policies(opened)
+    found["warnings"] += [text for text in (unknown_recorded(opened.meta),) if text is not None]
     if as_json:
         typer.echo(json.dumps(found, indent=1, allow_nan=False, default=str))
     else:

@@ -11,7 +11,7 @@ from replay.bound import Bound
 from replay.candidate import refusal
 from replay.errors import InputError
 from replay.frontier.family import Family
-from replay.resolve import recorded_text
+from replay.resolve import recorded_text, unknown_recorded
 from replay.semantics import Routes, Semantics
 from replay.spec import PolicySpec, parse
 from replay.timing import ClockParams
@@ -98,10 +98,11 @@ def points_of(
     texts = [(kind, f"{kind}+{part}") for part in _evictions(wanted) for kind in ("none", "oracle")]
     if rest is not None:
         texts.append(("static", f"none+static:train={rest}"))
-    own = recorded_text(scored.meta)
+    unknown = unknown_recorded(scored.meta)
+    left = [] if unknown is None else [f"left out the recorded policy: {unknown}"]
+    own = None if unknown else recorded_text(scored.meta)
     if own is not None:
         texts.append(("recorded", own))
-    left = []
     for kind, text in texts:
         reason = refusal(parse(text), ways.routes, scored, ways.bound)
         if reason is None or kind == "none":

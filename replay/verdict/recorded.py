@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from replay import retain
 from replay.errors import InputError
 from replay.recording import recorded_tally
-from replay.resolve import recorded_text
+from replay.resolve import recorded_text, unknown_recorded
 from replay.trace import Trace
 from replay.verdict.alike import Outputs, compare_outputs
 from replay.verdict.session import FIGURES, gather
@@ -81,7 +81,12 @@ def verdict_recorded(baseline: Trace, candidate: Trace, *, seed: int = 0) -> Ver
 
 def _label(trace: Trace) -> str:
     """A run's policy as far as its trace says it, and its name."""
-    return f"{trace.path.resolve().name} ({recorded_text(trace.meta) or 'policy not recorded'})"
+    policy = trace.meta.policy or {}
+    if unknown_recorded(trace.meta) is not None:
+        text = f"{(policy.get('prefetch') or {}).get('name', 'none')}+{policy['evict']}"
+    else:
+        text = recorded_text(trace.meta) or "policy not recorded"
+    return f"{trace.path.resolve().name} ({text})"
 
 
 def _bonus(trace: Trace) -> float | None:
