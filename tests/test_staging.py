@@ -11,6 +11,7 @@ import pytest
 
 from replay.errors import InputError
 from replay.trace import place
+from replay.trace.scratch import scratch
 from replay.trace.staging import refuse_taken, staged_file, staged_folder, write_text
 
 MARK = "run.json"
@@ -239,3 +240,47 @@ def test_closed_streams(closed: str, tmp_path: Path, root: Path) -> None:
         [sys.executable, "-m", "replay", "--help"], capture_output=True, preexec_fn=close, timeout=60
     )
     assert help_run.returncode == 0 and b"Traceback" not in help_run.stderr
+
+
+def holder(folder: Path) -> subprocess.Popen[str]:
+    """A process that has a scratch folder in a folder and waits."""
+    program = (
+        "import sys, time; from replay.trace.scratch import scratch\n"
+        "with scratch('sweep', sys.argv[1]) as here:\n"
+        "    (here / 'x').write_text('x'); print(here, flush=True); time.sleep(60)"
+    )
+    return subprocess.Popen([sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, text=True)
+
+
+def test_scratch_folders_of_the_killed_are_cleared_and_no_others(tmp_path: Path) -> None:
+    killed, living = holder(tmp_path), holder(tmp_path)
+    try:
+        stale, held = (Path(each.stdout.readline().strip()) for each in (killed, living) if each.stdout)
+        killed.kill()
+        killed.wait()
+        other = tmp_path / ".replay-traces.999999999-abc.partial"
+        target = tmp_path / "kept"
+        for each in (other, target):
+            each.mkdir()
+        link = tmp_path / ".replay-sweep.999999999-abc.partial"
+        link.symlink_to(target)
+        assert stale.is_dir() and held.is_dir()
+        with scratch("sweep", tmp_path) as mine:
+            assert {*tmp_path.iterdir()} == {held, other, target, link, mine}
+            assert (held / "x").is_file() and mine.stat().st_mode & 0o777 == 0o700
+        assert {*tmp_path.iterdir()} == {held, other, target, link}
+    finally:
+        for each in (killed, living):
+            each.kill()
+            each.wait()
+
+
+def test_scratch_folders_of_other_users_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stale = tmp_path / ".replay-sweep.999999999-abc.partial"
+    stale.mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: stale.stat().st_uid + 1)
+    with scratch("sweep", tmp_path):
+        assert stale.is_dir()
+    monkeypatch.undo()
+    with scratch("sweep", tmp_path):
+        assert not stale.exists()

@@ -70,9 +70,8 @@ def sweep(
     replay sweep grid.toml --out study --policy-file mine.py
     replay query study "SELECT trace, policy, bound, misses_per_token FROM cells ORDER BY ALL"
     """
-    import tempfile
-
     from replay.sweep.study import read_study
+    from replay.trace.scratch import scratch
 
     if cluster is not None and workers is not None:
         raise InputError("--cluster and --workers are both given; give one")
@@ -86,10 +85,10 @@ def sweep(
         from replay.sweep.cluster import need_distributed
 
         need_distributed("--cluster" if cluster is not None else "--workers")
-    with tempfile.TemporaryDirectory(prefix="replay-sweep-", ignore_cleanup_errors=True) as scratch:
+    with scratch("sweep") as folder:
         from replay.sweep.plan import plan_study
 
-        plan = plan_study(study, Path(scratch), skip, by_url=cluster is not None)
+        plan = plan_study(study, folder, skip, by_url=cluster is not None)
         counts = _run(study, plan, out, Players(cluster, workers, threads, wait), quiet)
     _print(counts, plan, out, quiet, as_json)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
 from replay.errors import InputError
+from replay.trace.scratch import scratch
 
 ANSWER_S = 10.0
 """Seconds in which a scheduler has to answer."""
@@ -59,11 +59,11 @@ def local_cluster(workers: int) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     _hush()  # before the cluster notes what to put back when it closes
-    with tempfile.TemporaryDirectory(prefix="replay-sweep-", ignore_cleanup_errors=True) as scratch:
+    with scratch("workers") as folder:
         with _of_the_terminal_blocked():
             cluster = LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
-                local_directory=scratch, silence_logs=logging.CRITICAL, scheduler_kwargs={"dashboard": False},
+                local_directory=str(folder), silence_logs=logging.CRITICAL, scheduler_kwargs={"dashboard": False},
             )  # fmt: skip
         with cluster, Client(cluster) as client:
             yield client

@@ -7,11 +7,10 @@ has the figures that ``compare`` gives for its policy, bound and clock.
 from __future__ import annotations
 
 import atexit
-import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from replay.sweep.file import at_places, lay_out
 from replay.sweep.plan import Pass
 from replay.sweep.source import is_url, local_folder
 from replay.trace import Trace, open_trace
+from replay.trace.scratch import scratch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -139,6 +139,6 @@ def _of_worker() -> str | None:
 @lru_cache(1)
 def _scratch() -> Path:
     """A folder of this process for what it fetched; gone when it ends, of a worker that is killed too."""
-    folder = Path(tempfile.mkdtemp(prefix="replay-traces-", dir=_of_worker()))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(scratch("traces", _of_worker()))

@@ -16,6 +16,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -139,6 +140,22 @@ def tidy(path: Path) -> None:
     for left, maker in _beside(path, PARTIAL):
         if _abandoned(left, maker):
             remove(left)
+
+
+def clear(path: Path) -> None:
+    """Remove folders of this user that killed makers left beside a place which nothing ever takes.
+
+    Parameters
+    ----------
+    path : Path
+        The place. Nothing that a living maker holds, or that is another user's, is touched.
+    """
+    for left, maker in _beside(path, PARTIAL):
+        with contextlib.suppress(OSError):
+            found = left.lstat()
+            mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+            if mine and _abandoned(left, maker):
+                remove(left)
 
 
 def remove(path: Path) -> None:
