@@ -71,10 +71,6 @@ class Run:
         """The table ``windows``, see ``schemas/``: one row a (policy, routes, window); held once it was asked for."""
         return self.by_window.whole()
 
-    @windows.setter
-    def windows(self, table: pl.DataFrame) -> None:
-        self.by_window = WindowTable(table)
-
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before believing a figure."""

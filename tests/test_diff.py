@@ -13,6 +13,7 @@ from made_run import made_run
 from replay.difference import difference
 from replay.errors import InputError
 from replay.run import Run
+from replay.window_table import WindowTable
 
 Cli = Callable[..., Outcome]
 
@@ -34,7 +35,11 @@ def changed(run: Run, table: str, column: str, by: float) -> Run:
     frame: pl.DataFrame = getattr(other, table)
     at = pl.int_range(pl.len()) == place(frame, column)
     values = pl.when(at).then(pl.col(column) + by).otherwise(pl.col(column)).cast(frame.schema[column])
-    setattr(other, table, frame.with_columns(values.alias(column)))
+    frame = frame.with_columns(values.alias(column))
+    if table == "windows":
+        other.by_window = WindowTable(frame)
+    else:
+        setattr(other, table, frame)
     return other
 
 

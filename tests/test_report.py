@@ -23,6 +23,7 @@ from replay.report.page import DARK
 from replay.report.prepared import prepare
 from replay.report.subject import Subject
 from replay.run import Run, load
+from replay.window_table import WindowTable
 
 Cli = Callable[..., Outcome]
 VOID = {"meta", "link", "input", "br", "wbr", "img", "hr"}
@@ -312,7 +313,7 @@ def test_prefill_windows_have_a_table_of_their_own() -> None:
 def test_only_prefill_windows() -> None:
     run = made_run(windows=4, prefill=3)
     decode = pl.col("phase") == "decode"
-    run.windows = run.windows.filter(~decode)
+    run.by_window = WindowTable(run.windows.filter(~decode))
     assert rendered(run)
 
 

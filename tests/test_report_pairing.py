@@ -10,6 +10,7 @@ from replay.report.pairing import differences
 from replay.report.subject import Subject
 from replay.run import Run
 from replay.verdict.interval import mean_interval
+from replay.window_table import WindowTable
 
 BASE, OTHER = "none+lru", "unpert1+lru"
 
@@ -17,7 +18,7 @@ BASE, OTHER = "none+lru", "unpert1+lru"
 def run_of(sessions: int, **options: object) -> Run:
     """A made run with so many sessions of three windows, the first window prefill."""
     run = made_run((BASE, OTHER), windows=3 * sessions, layers=2, **options)  # type: ignore[arg-type]
-    run.windows = run.windows.with_columns(session=pl.col("window") // 3)
+    run.by_window = WindowTable(run.windows.with_columns(session=pl.col("window") // 3))
     return run
 
 
@@ -57,7 +58,7 @@ def test_few_sessions_have_none() -> None:
 def test_equal_policies_have_none() -> None:
     run = run_of(9)
     same = run.windows.filter(pl.col("policy") == BASE).with_columns(policy=pl.lit(OTHER))
-    run.windows = pl.concat([run.windows.filter(pl.col("policy") == BASE), same])
+    run.by_window = WindowTable(pl.concat([run.windows.filter(pl.col("policy") == BASE), same]))
     assert differences(Subject(run)) == {}
 
 

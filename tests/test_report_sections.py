@@ -18,6 +18,7 @@ from replay.run import Run
 from replay.sensitivity import parse_grid
 from replay.timing import load_clock
 from replay.trace import open_trace
+from replay.window_table import WindowTable
 
 POLICIES = ("none+lru", "unpert1+lru", "unpert0+lru")
 
@@ -29,7 +30,11 @@ def twins(routes: tuple[str, ...] = ("recorded",), baseline: str = POLICIES[0], 
     for name in ("layers", "windows", "curves"):
         table = getattr(run, name)
         same = table.filter(pl.col("policy") == first).with_columns(policy=pl.lit(last))
-        setattr(run, name, pl.concat([table.filter(pl.col("policy") != last), same]))
+        both = pl.concat([table.filter(pl.col("policy") != last), same])
+        if name == "windows":
+            run.by_window = WindowTable(both)
+        else:
+            setattr(run, name, both)
     rows = {(row["policy"], row["routes"]): row for row in run.summary}
     run.summary = [
         {**rows[first, row["routes"]], "policy": last} if row["policy"] == last else row
