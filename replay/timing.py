@@ -198,7 +198,7 @@ def load_clock(
     InputError
         The file cannot be read, names an unknown key or an impossible figure; or the trace's ``io`` does.
     """
-    given = _given(path)
+    given, unknown = _given(path)
     recorded = {name: io[name] for name in PARAMETERS[:6] if io and io.get(name) is not None}
     origin = dict.fromkeys(recorded, "trace") | dict.fromkeys(given, "clock")
     values = recorded | given
@@ -208,26 +208,33 @@ def load_clock(
         _whole("workers", workers) or _whole("reserved", reserved)
     ):
         values["reserved"] = min(reserved, values["workers"] - 1)
+    where = "clock" if isinstance(path, Mapping) else f"{path}"
     sources = ["as given" if isinstance(path, Mapping) else f"{path}"] * bool(given) + [
         "trace.json: io"
     ] * bool(recorded)
     try:
-        return ClockParams(**values, origin=origin)
+        params = ClockParams(**values, origin=origin)
     except InputError as error:
-        raise InputError(f"clock ({', '.join(sources)}): {error}") from None
+        if not unknown:
+            raise InputError(f"clock ({', '.join(sources)}): {error}") from None
+        unknown.append(str(error))
+    if unknown:
+        raise InputError(f"{where}: {'; '.join(unknown)}")
+    return params
 
 
-def _given(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Parameters by name, those unknown refused."""
+def _given(
+    source: str | os.PathLike[str] | Mapping[str, Any] | None,
+) -> tuple[dict[str, Any], list[str]]:
+    """Parameters by name, and a remark on each key that is none."""
     if source is None:
-        return {}
+        return {}, []
     given = dict(source) if isinstance(source, Mapping) else _read_toml(Path(source))
     given.pop(VERIFY, None)
-    for name in given:
-        if name not in PARAMETERS:
-            where = "clock" if isinstance(source, Mapping) else f"{source}"
-            raise InputError(f"{where}: unknown key {name!r}; {nearest(name, PARAMETERS)}")
-    return given
+    unknown = [
+        f"unknown key {name!r}; {nearest(name, PARAMETERS)}" for name in given if name not in PARAMETERS
+    ]
+    return {name: value for name, value in given.items() if name in PARAMETERS}, unknown
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -457,6 +457,11 @@ def test_reserved_gives_way_to_workers_from_a_nearer_source(tmp_path):
         ("worker = 8", r"clock.toml: unknown key 'worker'; did you mean workers\? known: workers, reserved"),
         ("workers = ", "not TOML"),
         ("[disk]\nworkers = 8", "unknown key 'disk'"),
+        (
+            "pieces = 0\nworker = 8\nlatency_us = -1",
+            "unknown key 'worker'.*; pieces = 0: .*; latency_us = -1: ",
+        ),
+        ("worker = 8\npiece = 0", "unknown key 'worker'.*; unknown key 'piece'"),
         ("pieces = 0", r"clock.toml.*pieces = 0"),
         ("latency_us = nan", "latency_us = nan"),
         ("workers = '8'", "workers = '8'"),
