@@ -113,11 +113,17 @@ RUN = (
             Column("layer", "int64", "MoE layer"),
             Column("picks_made", "int64", "picks that the routes made anew"),
             Column("picks_kept", "int64", "those of them that the recorded row holds too"),
-            Column("rows", "int64", "rows whose router scores were read; null: none were", nullable=True),
+            Column(
+                "rows",
+                "int64",
+                "rows whose router scores were read; null: none were (predicted reads none)",
+                nullable=True,
+            ),
             Column(
                 "given_up_mean_ratio",
                 "float64",
-                "softmax mass of a row's raw best picks that its new picks lack: mean over the rows",
+                "softmax mass of a row's raw best picks that its new picks lack: mean over the rows; null for "
+                "predicted, which reads no router scores (its picks may be outside the shortlist of them)",
                 nullable=True,
             ),
             Column("given_up_p99_ratio", "float64", "its 99th percentile, to 0.0001", nullable=True),
