@@ -1,6 +1,6 @@
 """What became of a read: the fates, and the account of a chunk's reads by event (semantics 7).
 
-The clock (:mod:`replay.clock`) gives every read of a replay its fate; :mod:`replay.recorded` accounts an
+The clock (:mod:`replay.clock.clock`) gives every read of a replay its fate; :mod:`replay.ledger.recorded` accounts an
 engine's own reads with the same columns.
 """
 

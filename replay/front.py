@@ -1,7 +1,7 @@
 """What a program or a notebook calls: ``import replay; run = replay.compare("traces/e256-moce")``.
 
-A thin front: plain values as the command line takes them become options of :mod:`replay.comparison`, and a run saves
-its whole folder, as ``replay compare --out`` does.
+A thin front: plain values as the command line takes them become options of :mod:`replay.comparison.comparison`, and a
+run saves its whole folder, as ``replay compare --out`` does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from replay import comparison, run
+from replay import run
 from replay.argument import (
     CALLABLE,
     MAPPING,
@@ -27,15 +27,16 @@ from replay.argument import (
     instance,
     many,
 )
-from replay.curve import DEFAULT_GRID
+from replay.clock.timing import ClockParams, load_clock
+from replay.comparison import comparison
+from replay.comparison.play import Progress
+from replay.comparison.sensitivity import parse_grid
+from replay.declare.semantics import routes_of, semantics_of
 from replay.errors import InputError
 from replay.evict.own import add_files
-from replay.play import Progress
 from replay.report import write_run
-from replay.semantics import routes_of, semantics_of
-from replay.sensitivity import parse_grid
-from replay.spec import names
-from replay.timing import ClockParams, load_clock
+from replay.spec.grammar import names
+from replay.survey.curve import DEFAULT_GRID
 from replay.trace import Trace, open_trace
 from replay.trace.shuffle import control_seed
 

@@ -53,7 +53,7 @@ FLAGS = ("BOUNDSCHECK", "DISABLE_JIT", "OPT", "CPU_NAME", "CPU_FEATURES", "ENABL
 KEEP_DAYS = 30
 
 MEMORY = types.Array(types.int64, 1, "C")
-"""The arena's memory (see :mod:`replay.arena`): one flat int64 array that holds every record."""
+"""The arena's memory (see :mod:`replay.arena.record`): one flat int64 array that holds every record."""
 
 STEP = types.int64(MEMORY, types.int64, types.int64)
 """Signature of an eviction step: ``step(memory, part, slot_or_key) -> int64``."""
@@ -62,7 +62,7 @@ STEP_TYPE = types.FunctionType(STEP)
 
 REALS = types.Array(types.float64, 1, "C")
 ASK = types.int64(types.int64, types.int64, types.int64, MEMORY, REALS)
-"""Signature of a gate: ``ask(operation, at, reals_at, words, reals) -> int64`` (:mod:`replay.admission`)."""
+"""Signature of a gate: ``ask(operation, at, reals_at, words, reals) -> int64`` (:mod:`replay.gate.admission`)."""
 
 ASK_TYPE = types.FunctionType(ASK)
 
@@ -83,7 +83,7 @@ def kernel_sources() -> dict[str, bytes]:
     Examples
     --------
     >>> found = kernel_sources()
-    >>> "replay.engine.loop" in found, "replay.arena" in found, "replay.cli" in found
+    >>> "replay.engine.loop" in found, "replay.arena.record" in found, "replay.cli" in found
     (True, True, False)
     """
     root = Path(__file__).parent

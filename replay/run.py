@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 
 from replay.document import read_json
 from replay.errors import InputError
+from replay.ledger.window_table import WindowTable
 from replay.schema.result import RESULT
 from replay.text import no_formula
 from replay.trace.staging import staged_folder
 from replay.units import counted
-from replay.window_table import WindowTable
 
 if TYPE_CHECKING:
     pass

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from replay.arena import PART, PART_COUNT, PARTS, PREV, WORK, A, eligible, link_head, unlink
+from replay.arena.record import PART, PART_COUNT, PARTS, PREV, WORK, A, eligible, link_head, unlink
+from replay.declare.policy import Option, Policy
 from replay.jit import step
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="lives",

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from replay.ledger.window_table import WindowTable
 from replay.run import Run
 from replay.schema.result import RESULT
-from replay.window_table import WindowTable
 
 POLICIES = ("none+lru", "unpert1+lru", "oracle+lru")
 SIZE = 1_000_000

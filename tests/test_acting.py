@@ -6,10 +6,10 @@ import pytest
 from slow.make import write
 from test_slow_twin import stream_of
 
-from replay.comparison import compare
+from replay.comparison.comparison import compare
 from replay.errors import InputError
-from replay.resolve import identity, resolve
-from replay.spec import parse
+from replay.spec.grammar import parse
+from replay.spec.resolve import identity, resolve
 from replay.trace import open_trace
 
 

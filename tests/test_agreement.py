@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 from slow.make import draw_trace, write
 
-from replay.agreement import BINS, GivenUp, drift
-from replay.comparison import compare
+from replay.comparison.comparison import compare
+from replay.comparison.parting import sentence
+from replay.declare.semantics import parse_routes
 from replay.engine.frame import COUNTERS
-from replay.ledger import Tally
-from replay.parting import sentence
+from replay.ledger.agreement import BINS, GivenUp, drift
+from replay.ledger.ledger import Tally
 from replay.run import load
-from replay.semantics import parse_routes
 from replay.trace import Trace, open_trace
 
 ROUTES = [parse_routes("recorded"), parse_routes("rerouted")]

@@ -12,20 +12,20 @@ from slow.make import draw_trace, write
 from test_engine_twin import lists
 
 from replay import evict
-from replay.arena import FAR
-from replay.bound import Bound
-from replay.chunk import Demand, prepare
-from replay.comparison import compare
+from replay.arena.bound import Bound
+from replay.arena.partition import plan_slots
+from replay.arena.record import FAR
+from replay.comparison.comparison import compare
+from replay.comparison.offline import Played, beaten, holds
+from replay.declare.semantics import Semantics, parse_routes
 from replay.engine.frame import MISSES
 from replay.errors import InputError
-from replay.lane import Lane
-from replay.lookahead import foresee
-from replay.offline import Played, beaten, holds
-from replay.partition import plan_slots
-from replay.resolve import resolve
-from replay.semantics import Semantics, parse_routes
-from replay.shape import Shape
-from replay.spec import declaration, parse
+from replay.lane.lane import Lane
+from replay.lane.shape import Shape
+from replay.prepare.chunk import Demand, prepare
+from replay.prepare.lookahead import foresee
+from replay.spec.grammar import declaration, parse
+from replay.spec.resolve import resolve
 from replay.trace import open_trace
 
 META = SimpleNamespace(policy=None, router=None)

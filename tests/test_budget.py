@@ -11,14 +11,14 @@ from conftest import Outcome
 from slow.make import write
 from slow.trace import SlowTrace, Window
 
-from replay.bound import Bound, read_budget, write_budget
+from replay.arena.bound import Bound, read_budget, write_budget
 from replay.budget.cost import Ways, members, widest
 from replay.budget.study import study
-from replay.comparison import compare
+from replay.clock.timing import load_clock
+from replay.comparison.comparison import compare
+from replay.declare.semantics import Semantics
 from replay.errors import InputError
-from replay.semantics import Semantics
-from replay.spec import parse
-from replay.timing import load_clock
+from replay.spec.grammar import parse
 from replay.trace import open_trace
 from replay.trace.view import of_sessions, view
 

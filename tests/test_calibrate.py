@@ -25,7 +25,7 @@ from replay.calibration.fit import Model, features, one_thread
 from replay.calibration.table import bins, tabulate
 from replay.calibration.whole import calibrate, deal
 from replay.errors import InputError
-from replay.label import examples
+from replay.learning.label import examples
 from replay.predict.ranking import Ranking
 from replay.trace import open_trace
 

@@ -237,7 +237,7 @@ def test_control_c() -> None:
 
 
 def test_policies_lists_every_one(cli: Cli) -> None:
-    from replay.spec import names
+    from replay.spec.grammar import names
 
     code, out, err = cli("policies", "--json")
     rows = json.loads(out)

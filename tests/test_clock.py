@@ -11,11 +11,11 @@ from slow.make import draw_case
 from slow.result import BeginWindow, Issue
 from slow.twin import ArenaTooSmall, replay_slow
 
-from replay.clock import Clock, ClockParams, load_clock
+from replay.clock.clock import Clock, ClockParams, load_clock
+from replay.clock.log import OP_ASK, OP_CLAIM, OP_DEMAND, OP_EVENT, OP_FREE, OP_ISSUE, OP_RETIRE, OP_WINDOW
+from replay.clock.timing import PARAMETERS, event_times
 from replay.errors import IdentityError, InputError
 from replay.fate import DEMAND, EVENT_COLUMNS, FATES, NEVER
-from replay.log import OP_ASK, OP_CLAIM, OP_DEMAND, OP_EVENT, OP_FREE, OP_ISSUE, OP_RETIRE, OP_WINDOW
-from replay.timing import PARAMETERS, event_times
 
 # one byte a nanosecond, so that a read of n bytes takes n ns of the link
 PLAIN = {"workers": 2, "reserved": 1, "pieces": 1, "latency_us": 0, "stream_gbps": 1.0, "device_gbps": 1.0}

@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from replay.comparison import compare
+from replay.clock.timing import ClockParams
+from replay.comparison.comparison import compare
+from replay.declare.semantics import parse_routes
 from replay.fidelity import check_fidelity
-from replay.semantics import parse_routes
-from replay.timing import ClockParams
 from replay.trace import Trace, open_trace
 
 BOTH = [parse_routes("recorded"), parse_routes("rerouted")]

@@ -13,10 +13,10 @@ from slow.result import COUNTERS
 from slow.twin import replay_slow
 from test_engine_twin import spec_text
 
-from replay.comparison import compare
+from replay.clock.timing import PARAMETERS, load_clock
+from replay.comparison.comparison import compare
+from replay.declare.semantics import Semantics, parse_prefill, parse_routes, parse_start
 from replay.errors import InputError
-from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
-from replay.timing import PARAMETERS, load_clock
 from replay.trace import open_trace
 
 CASES = int(os.environ.get("REPLAY_COMPARE_CASES", "120"))

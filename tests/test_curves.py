@@ -14,21 +14,21 @@ from conftest import Outcome
 from slow.make import draw_trace, write
 from test_parity import misses, stream_of, zipf_stream
 
-import replay.surveyor
-from replay.bound import Bound
-from replay.chunk import Demand, prepare
-from replay.comparison import compare
-from replay.depth import StackLane
+import replay.survey.surveyor
+from replay.arena.bound import Bound
+from replay.comparison.comparison import compare
+from replay.declare.semantics import Semantics, parse_prefill, parse_start
 from replay.errors import InputError
-from replay.grid import parse_grid
-from replay.grouping import FIGURES, group_windows
 from replay.importers import Request, importer
-from replay.resolve import resolve
+from replay.lane.shape import Shape
+from replay.ledger.grouping import FIGURES, group_windows
+from replay.prepare.chunk import Demand, prepare
 from replay.schema.result import RESULT
-from replay.semantics import Semantics, parse_prefill, parse_start
-from replay.shape import Shape
-from replay.spec import parse
-from replay.survey import Survey, survey
+from replay.spec.grammar import parse
+from replay.spec.resolve import resolve
+from replay.survey.depth import StackLane
+from replay.survey.grid import parse_grid
+from replay.survey.survey import Survey, survey
 from replay.trace import Trace, open_trace
 
 Cli = Callable[..., Outcome]
@@ -64,7 +64,7 @@ def both_ways(trace: Trace, grid: str, semantics: Semantics, monkeypatch) -> tup
     if grid == "all":  # which is for one pass only: name each
         capacities = parse_grid(f"1..{trace.classes.size}:{trace.classes.size}", trace.classes)
     with monkeypatch.context() as patch:
-        patch.setattr(replay.surveyor, "has_stack", lambda *_: False)
+        patch.setattr(replay.survey.surveyor, "has_stack", lambda *_: False)
         slow = survey(trace, ["lru", "belady"], capacities, semantics=semantics)
     assert slow.info["one_pass"] == []
     return fast, slow

@@ -12,8 +12,8 @@ from made_run import made_run
 
 from replay.difference import difference
 from replay.errors import InputError
+from replay.ledger.window_table import WindowTable
 from replay.run import Run
-from replay.window_table import WindowTable
 
 Cli = Callable[..., Outcome]
 

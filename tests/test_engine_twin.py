@@ -13,17 +13,17 @@ from slow.trace import SlowTrace
 from slow.twin import replay_slow
 
 from replay import evict
-from replay.chunk import Demand, prepare
+from replay.arena.partition import plan_bytes, plan_slots
+from replay.clock.timing import PARAMETERS, load_clock
+from replay.declare.policy import show_value
+from replay.declare.semantics import Semantics, parse_prefill, parse_routes, parse_start
 from replay.engine.frame import COUNTERS
-from replay.lane import Lane, combine
-from replay.lookahead import foresee
-from replay.partition import plan_bytes, plan_slots
-from replay.policy import show_value
-from replay.resolve import resolve
-from replay.semantics import Semantics, parse_prefill, parse_routes, parse_start
-from replay.shape import Shape
-from replay.spec import declaration, parse
-from replay.timing import PARAMETERS, load_clock
+from replay.lane.lane import Lane, combine
+from replay.lane.shape import Shape
+from replay.prepare.chunk import Demand, prepare
+from replay.prepare.lookahead import foresee
+from replay.spec.grammar import declaration, parse
+from replay.spec.resolve import resolve
 
 CASES = int(os.environ.get("REPLAY_TWIN_CASES", "600"))
 

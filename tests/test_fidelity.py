@@ -14,11 +14,11 @@ from slow.make import Case, _tables, draw_case
 from slow.make import _meta as drawn_meta
 from slow.twin import replay_slow
 
+from replay.declare.policy import show_value
+from replay.declare.semantics import Semantics
 from replay.errors import CheckFailed
 from replay.fidelity import Fidelity, check_fidelity
 from replay.fidelity.policy import recorded_semantics
-from replay.policy import show_value
-from replay.semantics import Semantics
 from replay.trace import open_trace, write_trace
 
 Cli = Callable[..., Outcome]

@@ -12,12 +12,12 @@ from conftest import Outcome
 from slow.make import write
 from slow.sessions import sessions_trace
 
-from replay.comparison import compare
+from replay.clock.timing import ClockParams, load_clock, load_verify
+from replay.comparison.comparison import compare
 from replay.errors import InputError
 from replay.fit import fit_clock
 from replay.fit.heldout import error, training_windows
 from replay.fit.model import Disk, burst_us
-from replay.timing import ClockParams, load_clock, load_verify
 from replay.trace import Trace, open_trace, write_trace
 
 Cli = Callable[..., Outcome]
@@ -112,8 +112,8 @@ def test_what_is_not_recorded_is_said(source: Path, tmp_path: Path) -> None:
 
 def test_a_burst_takes_what_the_clock_gives_it() -> None:
     """A burst of demand reads on the disk's model ends when the clock's last read does."""
-    from replay.clock import Clock
-    from replay.log import OP_ASK, OP_DEMAND, OP_EVENT, OP_FREE, OP_WINDOW
+    from replay.clock.clock import Clock
+    from replay.clock.log import OP_ASK, OP_DEMAND, OP_EVENT, OP_FREE, OP_WINDOW
 
     for params in (
         ClockParams(),

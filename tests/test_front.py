@@ -15,8 +15,8 @@ from made_run import made_run
 
 import replay
 from replay.cli.compare import compare as command
+from replay.clock.timing import ClockParams
 from replay.front import Run
-from replay.timing import ClockParams
 
 SAMPLE = "traces/e64-spec"
 NOT_OPTIONS = {"policy", "out", "env", "no_curves", "no_clock", "force", "quiet", "as_json"}

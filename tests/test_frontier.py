@@ -11,7 +11,9 @@ from conftest import Outcome
 from slow.make import write
 from slow.sessions import sessions_trace
 
-from replay.comparison import compare
+from replay.clock.timing import ClockParams
+from replay.comparison.comparison import compare
+from replay.declare.semantics import RECORDED_ROUTES
 from replay.errors import InputError
 from replay.frontier.against import Line, at, compared
 from replay.frontier.control import survivors
@@ -19,12 +21,10 @@ from replay.frontier.family import families
 from replay.frontier.point import scored_part
 from replay.frontier.study import Frontier, frontier
 from replay.plot.thresholds import plot_thresholds
-from replay.semantics import RECORDED_ROUTES
-from replay.timing import ClockParams
+from replay.prepare.training import event_counts
 from replay.trace import Trace, open_trace
 from replay.trace.shuffle import shuffled
 from replay.trace.view import of_sessions, view
-from replay.training import event_counts
 from replay.verdict.interval import mean_interval
 
 Cli = Callable[..., Outcome]
@@ -265,7 +265,7 @@ def test_misuse_is_one_line(more: list[str], says: str, trace: Trace, cli: Cli) 
 
 
 def test_a_file_learned_on_what_is_scored_is_told(trace: Trace, tmp_path: Path) -> None:
-    from replay.price import learned
+    from replay.learning.price import learned
 
     sha = trace.tables["selections"].sha256
     (tmp_path / "q.json").write_text(json.dumps({"trained_on": [{"sha256": sha, "sessions": [1, 3]}]}))

@@ -11,14 +11,14 @@ from slow.trace import SlowTrace
 from test_slow_twin import stream_of
 
 from replay import gate
-from replay.comparison import compare
+from replay.clock.timing import ClockParams
+from replay.comparison.comparison import compare
 from replay.errors import InputError
 from replay.report.policies import policy_figures
 from replay.report.subject import Subject
 from replay.run import load
 from replay.schema.result import RESULT
-from replay.spec import declaration, parse
-from replay.timing import ClockParams
+from replay.spec.grammar import declaration, parse
 from replay.trace import open_trace
 
 

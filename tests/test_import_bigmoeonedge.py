@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from conftest import Outcome
 
-from replay.bound import parse_budget
-from replay.chunk import prepare
+from replay.arena.bound import parse_budget
+from replay.declare.semantics import Semantics
 from replay.engine.frame import COUNTERS
 from replay.errors import InputError
 from replay.fidelity import check_fidelity
 from replay.importers import IMPORTERS, Imported, Request, importer
 from replay.importers.text_rows import TextRows
-from replay.lane import Lane, combine
-from replay.resolve import resolve
-from replay.semantics import Semantics
-from replay.shape import Shape
-from replay.spec import parse
+from replay.lane.lane import Lane, combine
+from replay.lane.shape import Shape
+from replay.prepare.chunk import prepare
+from replay.spec.grammar import parse
+from replay.spec.resolve import resolve
 from replay.trace import Trace, open_trace
 
 Cli = Callable[..., Outcome]

@@ -6,7 +6,7 @@ import pytest
 from replay.engine.frame import COUNTERS
 from replay.errors import IdentityError
 from replay.fate import DEMAND, EVENT_COLUMNS, NEVER, Account, Reads
-from replay.ledger import Tally, reads_frame
+from replay.ledger.ledger import Tally, reads_frame
 
 LAYERS, WINDOWS = 3, 4
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reliability.loads import EVICTIONS, Shape, write_trace
 
-from replay.comparison import compare
+from replay.comparison.comparison import compare
 from replay.trace import open_trace
 from replay.trace.validate import validate
 

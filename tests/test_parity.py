@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from replay.chunk import prepare
+from replay.arena.partition import plan_slots
+from replay.declare.semantics import Semantics
 from replay.engine.frame import LOOKUPS, MISSES
-from replay.lane import Lane, combine
-from replay.lookahead import foresee
-from replay.partition import plan_slots
-from replay.resolve import resolve
-from replay.semantics import Semantics
-from replay.shape import Shape
-from replay.spec import parse
+from replay.lane.lane import Lane, combine
+from replay.lane.shape import Shape
+from replay.prepare.chunk import prepare
+from replay.prepare.lookahead import foresee
+from replay.spec.grammar import parse
+from replay.spec.resolve import resolve
 
 
 class Pair(NamedTuple):

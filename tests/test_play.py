@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from replay.chunk import IN_PLAY
-from replay.comparison import compare
+from replay.clock.timing import ClockParams
+from replay.comparison.comparison import compare
+from replay.prepare.chunk import IN_PLAY
 from replay.run import Run
-from replay.timing import ClockParams
 from replay.trace import open_trace, reader
 from replay.trace.chunk import ranges
 

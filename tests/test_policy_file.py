@@ -14,7 +14,7 @@ from conftest import Outcome
 from replay import evict
 from replay.engine.loop import run_chunk
 from replay.evict.own import add_files
-from replay.spec import declaration, names
+from replay.spec.grammar import declaration, names
 from tests.test_parity import misses
 
 EXAMPLE = Path(__file__).with_name("example_policy.py")
@@ -59,9 +59,9 @@ def test_the_engine_is_not_compiled_again(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(EXAMPLE.read_text().replace('"lives"', '"mine"') + f"# {tmp_path}\n")
     code = (
-        "import sys; from pathlib import Path; import replay.comparison\n"
+        "import sys; from pathlib import Path; import replay.comparison.comparison\n"
         "from replay.evict import own, load; from replay.engine.loop import run_chunk\n"
-        "from replay.spec import names\n"
+        "from replay.spec.grammar import names\n"
         "name, = own.add_files([Path(sys.argv[1])], names()); steps = load(name)\n"
         "def fresh(f): return sum(f.stats.cache_misses.values())\n"
         "print(fresh(run_chunk), *(fresh(getattr(steps, each)) for each in ('enter', 'claim', 'victim', 'touch')))"
@@ -156,7 +156,7 @@ def test_a_step_out_of_bounds_is_the_files(cli: Cli, root: Path, monkeypatch: py
     def stop(*arguments: object, **options: object) -> None:
         raise IndexError("index is out of bounds")
 
-    monkeypatch.setattr("replay.comparison.play", stop)
+    monkeypatch.setattr("replay.comparison.comparison.play", stop)
     code, _, err = cli("compare", root / "traces/e64-moce", "-p", "none+lru", "-q")
     assert code == 3 and "a defect of this program" in err
     code, _, err = cli(

@@ -9,11 +9,11 @@ from slow.history import Maps, Successors
 from slow.make import write
 from test_slow_twin import stream_of
 
-from replay.comparison import compare
+from replay.clock.timing import ClockParams
+from replay.comparison.comparison import compare
+from replay.declare.semantics import routes_of
 from replay.errors import InputError
 from replay.predict.maps import Maps as FastMaps
-from replay.semantics import routes_of
-from replay.timing import ClockParams
 from replay.trace import open_trace
 
 

@@ -11,13 +11,13 @@ from conftest import Outcome
 from slow.make import write
 from slow.sessions import sessions_trace
 
-from replay.comparison import compare
+from replay.clock.timing import ClockParams
+from replay.comparison.comparison import compare
 from replay.errors import InputError
 from replay.frontier.family import families
-from replay.price import priced
-from replay.resolve import resolve
-from replay.spec import parse
-from replay.timing import ClockParams
+from replay.learning.price import priced
+from replay.spec.grammar import parse
+from replay.spec.resolve import resolve
 from replay.trace import Trace, open_trace
 from replay.trace.view import of_sessions, view
 
@@ -28,7 +28,7 @@ TRAIN = "0-3"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Path]:
     """A trace, and a q file that some of its sessions taught."""
-    from replay.learning import lesson, spec_of
+    from replay.learning.lesson import lesson, spec_of
 
     folder = tmp_path_factory.mktemp("price")
     write(sessions_trace(count=8, length=15, seed=6), folder / "trace")
@@ -93,7 +93,7 @@ def test_bisection_keeps_its_ends() -> None:
         asked.extend(prices)
         return [10.0 if price < 0.3 else 6.0 for price in prices]
 
-    import replay.price as module
+    import replay.learning.price as module
 
     whole, module._training = module._training, lambda policy, trace: None  # type: ignore[assignment, return-value]
     try:

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replay.chunk import prepare
+from replay.arena.partition import plan_slots
+from replay.declare.queue_size import parse_queue, queue_slots
+from replay.declare.semantics import Semantics
 from replay.engine.frame import LOOKUPS, MISSES
 from replay.errors import InputError
-from replay.lane import Lane, combine
-from replay.partition import plan_slots
-from replay.queue_size import parse_queue, queue_slots
-from replay.resolve import resolve
-from replay.semantics import Semantics
-from replay.shape import Shape
-from replay.spec import parse
+from replay.lane.lane import Lane, combine
+from replay.lane.shape import Shape
+from replay.prepare.chunk import prepare
+from replay.spec.grammar import parse
+from replay.spec.resolve import resolve
 
 META = SimpleNamespace(policy=None, router=None)
 

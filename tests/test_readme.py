@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from conftest import Outcome
 
-from replay.comparison import compare
+from replay.clock.timing import load_clock
+from replay.comparison.comparison import compare
 from replay.run import load
-from replay.timing import load_clock
 from replay.trace import open_trace
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ from replay.errors import InputError
 from replay.fidelity import check_fidelity
 from replay.recorder.rank import Ranking, settle
 from replay.recorder.spool import Spool, partial_path, recover
-from replay.router import route, weights
+from replay.router.rule import route, weights
 from replay.trace import Trace
 from replay.trace.validate import validate
 

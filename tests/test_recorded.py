@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from slow.draw_log import random_clock, random_log, random_sizes
 
-from replay.clock import Clock, ClockParams
+from replay.clock.clock import Clock, ClockParams
 from replay.errors import InputError
 from replay.fate import EVENT_COLUMNS, FATES, NEVER
-from replay.recorded import READ_COUNTS, account_recorded
+from replay.ledger.recorded import READ_COUNTS, account_recorded
 
 TIMES = ("issued_us", "started_us", "done_us", "needed_us")
 

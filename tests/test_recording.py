@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from replay.comparison import compare
-from replay.timing import load_clock
+from replay.clock.timing import load_clock
+from replay.comparison.comparison import compare
 from replay.trace import open_trace, write_trace
 
 SAME = (

@@ -15,6 +15,7 @@ from browser import dom, driven, needs_browser
 from conftest import Outcome
 from made_run import SIZE, made_run, made_survey
 
+from replay.ledger.window_table import WindowTable
 from replay.report import rendered, write_report, write_run
 from replay.report.brief import brief
 from replay.report.gather import gather
@@ -23,7 +24,6 @@ from replay.report.page import DARK
 from replay.report.prepared import prepare
 from replay.report.subject import Subject
 from replay.run import Run, load
-from replay.window_table import WindowTable
 
 Cli = Callable[..., Outcome]
 VOID = {"meta", "link", "input", "br", "wbr", "img", "hr"}

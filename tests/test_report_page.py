@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from browser import driven, needs_browser
 
-from replay.comparison import compare
+from replay.clock.timing import load_clock
+from replay.comparison.comparison import compare
 from replay.report import rendered
 from replay.synth import Recipe, synthesize
-from replay.timing import load_clock
 from replay.trace import open_trace
 
 SPECS = (

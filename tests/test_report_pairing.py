@@ -5,12 +5,12 @@ import polars as pl
 import pytest
 from made_run import made_run
 
+from replay.ledger.window_table import WindowTable
 from replay.report import rendered
 from replay.report.pairing import differences
 from replay.report.subject import Subject
 from replay.run import Run
 from replay.verdict.interval import mean_interval
-from replay.window_table import WindowTable
 
 BASE, OTHER = "none+lru", "unpert1+lru"
 

@@ -7,7 +7,10 @@ import polars as pl
 import pytest
 from made_run import made_run
 
-from replay.comparison import compare
+from replay.clock.timing import load_clock
+from replay.comparison.comparison import compare
+from replay.comparison.sensitivity import parse_grid
+from replay.ledger.window_table import WindowTable
 from replay.report import rendered
 from replay.report.economy import worth
 from replay.report.fold import folded
@@ -15,10 +18,7 @@ from replay.report.gather import gather
 from replay.report.sensitivity import clocks
 from replay.report.subject import Subject
 from replay.run import Run
-from replay.sensitivity import parse_grid
-from replay.timing import load_clock
 from replay.trace import open_trace
-from replay.window_table import WindowTable
 
 POLICIES = ("none+lru", "unpert1+lru", "unpert0+lru")
 

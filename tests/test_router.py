@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from replay.router import WEIGHT_FLOOR, route, weights
-from replay.shortlist import shortlist_dense, shortlist_halves, shortlist_sparse
+from replay.router.rule import WEIGHT_FLOOR, route, weights
+from replay.router.shortlist import shortlist_dense, shortlist_halves, shortlist_sparse
 
 EXPERTS = (32, 256, 512)
 BASE_SCALES = (0.5, 1.0, 2.0, 4.0, math.exp(0.85))

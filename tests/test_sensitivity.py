@@ -10,11 +10,11 @@ from conftest import Outcome
 from slow.make import write
 from slow.sessions import sessions_trace
 
-from replay.comparison import compare
+from replay.clock.timing import ClockParams
+from replay.comparison.comparison import compare
+from replay.comparison.sensitivity import moves, parse_grid
 from replay.errors import InputError
 from replay.run import load
-from replay.sensitivity import moves, parse_grid
-from replay.timing import ClockParams
 from replay.trace import open_trace
 
 Cli = Callable[..., Outcome]

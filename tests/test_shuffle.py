@@ -13,7 +13,7 @@ from slow.sessions import sessions_trace
 from slow.trace import SlowTrace
 
 import replay
-from replay.comparison import compare
+from replay.comparison.comparison import compare
 from replay.trace import Chunk, Trace, open_trace
 from replay.trace.shuffle import shuffled
 from replay.trace.view import view

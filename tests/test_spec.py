@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replay.declare.policy import NEEDS, TABLES, Option, Policy, lacking, parse_value, show_value
 from replay.errors import InputError
-from replay.policy import NEEDS, TABLES, Option, Policy, lacking, parse_value, show_value
 from replay.predict.ranking import Ranking
-from replay.resolve import Resolved, recorded_text, resolve, same_by_construction
-from replay.spec import Part, PolicySpec, declaration, names, parse, parse_all, read_file
-from replay.switches import spec_from_switches, switches_of
+from replay.spec.grammar import Part, PolicySpec, declaration, names, parse, parse_all, read_file
+from replay.spec.resolve import Resolved, recorded_text, resolve, same_by_construction
+from replay.spec.switches import spec_from_switches, switches_of
 
 SILENT = SimpleNamespace(policy=None, router=None)
 

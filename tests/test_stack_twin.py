@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.bound import Bound, part_slots
+from replay.arena.bound import Bound, part_slots
 from replay.stack.count import Lookups
 from replay.stack.optimum import belady_depths, belady_start
 from replay.stack.vacancy import vacancies_of

@@ -20,10 +20,11 @@ import pytest
 from conftest import Outcome
 from loopback import loopback, wait
 
-from replay.comparison import compare
+from replay.clock.timing import load_clock
+from replay.comparison.comparison import compare
+from replay.declare.semantics import parse_routes, semantics_of
 from replay.errors import InputError
-from replay.semantics import parse_routes, semantics_of
-from replay.spec import Part, PolicySpec
+from replay.spec.grammar import Part, PolicySpec
 from replay.sweep import drive, plan, task
 from replay.sweep.cluster import cluster_at
 from replay.sweep.file import files_in
@@ -31,7 +32,6 @@ from replay.sweep.folder import keep, open_folder
 from replay.sweep.study import read_study
 from replay.synth.make import synthesize
 from replay.synth.recipe import Recipe
-from replay.timing import load_clock
 from replay.trace import open_trace
 
 Cli = Callable[..., Outcome]

@@ -14,19 +14,19 @@ from conftest import Outcome
 from loopback import loopback
 
 from replay import evict
-from replay.bound import read_budget
-from replay.comparison import compare
+from replay.arena.bound import read_budget
+from replay.clock.timing import load_clock
+from replay.comparison.comparison import compare
+from replay.declare.semantics import semantics_of
 from replay.errors import InputError
 from replay.evict.own import OWN
-from replay.learning import lesson, spec_of
-from replay.semantics import semantics_of
+from replay.learning.lesson import lesson, spec_of
 from replay.sweep import file as files
 from replay.sweep.plan import passes, plan_study
 from replay.sweep.study import read_study
 from replay.sweep.task import play_pass
 from replay.synth.make import synthesize
 from replay.synth.recipe import Recipe
-from replay.timing import load_clock
 from replay.trace import open_trace
 
 EXAMPLE = Path(__file__).with_name("example_policy.py")
@@ -106,7 +106,7 @@ def test_workers_get_the_content(trace: Path, tmp_path: Path) -> None:
     study = grid(tmp_path, trace, ["unpert1:k=4+calibrated:q=q.json+mine:2", "none+mine", "none+lru"])
     code = (
         "import pickle, sys; from pathlib import Path\n"
-        "from replay.evict.own import add_files; from replay.spec import names\n"
+        "from replay.evict.own import add_files; from replay.spec.grammar import names\n"
         "from replay.sweep.plan import passes, plan_study; from replay.sweep.study import read_study\n"
         "add_files([Path(sys.argv[2])], names()); plan = plan_study(read_study(Path(sys.argv[1])), Path('x'))\n"
         "sys.stdout.buffer.write(pickle.dumps(passes(plan, plan.cells)))"

@@ -13,10 +13,10 @@ from conftest import Outcome
 from replay.audit.router import audit_router
 from replay.errors import InputError
 from replay.fidelity import check_fidelity
+from replay.prepare.training import event_counts
 from replay.synth import Recipe, synthesize
 from replay.trace import Trace, open_trace
 from replay.trace.look import look
-from replay.training import event_counts
 
 Cli = Callable[..., Outcome]
 

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from raw_trace import EXPERTS, LAYERS, ROWS, TOP_K, Raw, entry, healthy
 
-from replay.comparison import compare
+from replay.comparison.comparison import compare
+from replay.declare.semantics import Semantics, parse_routes
 from replay.errors import InputError
-from replay.semantics import Semantics, parse_routes
 from replay.trace import Chunk, Scores, Trace, open_trace
 from replay.trace import stream as stream_module
 from replay.trace.check import Reports

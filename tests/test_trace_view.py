@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replay.comparison import compare
+from replay.comparison.comparison import compare
 from replay.errors import InputError
 from replay.trace import open_trace
 from replay.trace.view import of_sessions, view

@@ -16,11 +16,11 @@ from conftest import Outcome
 from slow.make import write
 from slow.sessions import sessions_trace
 
-from replay.comparison import compare
+from replay.clock.timing import load_clock
+from replay.comparison.comparison import compare
+from replay.declare.semantics import parse_routes
 from replay.errors import InputError
-from replay.semantics import parse_routes
-from replay.spec import parse
-from replay.timing import load_clock
+from replay.spec.grammar import parse
 from replay.trace import open_trace, write_trace
 from replay.trace.cut import cut
 from replay.verdict import (

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 from reliability.loads import EVICTIONS, Shape, write_trace
 
-from replay.comparison import compare
-from replay.packed import BLOCK, Packed
+from replay.clock.timing import ClockParams
+from replay.comparison.comparison import compare
+from replay.ledger.packed import BLOCK, Packed
+from replay.ledger.window_table import WindowTable
 from replay.run import Run, load
-from replay.timing import ClockParams
 from replay.trace import open_trace
-from replay.window_table import WindowTable
 
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 ENDS = [
@@ -75,7 +75,7 @@ def test_columns_and_policies_are_those_of_the_whole_table(run: Run) -> None:
 def test_the_table_is_written_as_it_is(
     rows: int, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replay.window_table.GROUP_ROWS", rows)
+    monkeypatch.setattr("replay.ledger.window_table.GROUP_ROWS", rows)
     run = compare(open_trace(root / "traces" / "e256-moce"), grid=())
     back = load(run.save(tmp_path / "run"))
     assert back.windows.equals(run.windows) and back.windows.schema == run.windows.schema
@@ -85,8 +85,8 @@ def test_the_table_is_written_as_it_is(
 
 GROWN = """
 import sys
-from replay.comparison import compare
-from replay.timing import ClockParams
+from replay.comparison.comparison import compare
+from replay.clock.timing import ClockParams
 from replay.trace import open_trace
 def peak(policies):
     run = compare(open_trace(sys.argv[1]), policies, grid=(), clock=ClockParams(), threads=1)

@@ -9,7 +9,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from replay.jit import inline, kernel
-from replay.router import WEIGHT_FLOOR, pick
+from replay.router.rule import WEIGHT_FLOOR, pick
 
 IDS, ORDER, WEIGHTS, TAIL, SHORT, WEIGHED = 1, 2, 4, 8, 16, 32
 """Flags of a row: what differs; ``TAIL``: its weights are those with r1 left in the tail's residents;
@@ -136,7 +136,7 @@ def again(record, offsets, ids, scores, experts, top_k, protect, bonus, rank1, t
     ----------
     record : Record
     offsets, ids, scores : int64[n + 1], int32[m], float32[m]
-        Shortlists, sorted for :func:`replay.router.pick`.
+        Shortlists, sorted for :func:`replay.router.rule.pick`.
     experts, top_k, protect, bonus, rank1
         The model and the router's settings.
     tolerance : float

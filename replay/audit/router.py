@@ -28,8 +28,8 @@ from replay.audit.again import IDS, ORDER, SHORT, TAIL, WEIGHED, WEIGHTS, Record
 from replay.audit.record import boosted, reach, read_part, router_settings
 from replay.audit.weighing import Weighing, compare_by, weighing, weight_precision
 from replay.recorder.weigh import Formula
-from replay.router import WEIGHT_FLOOR
-from replay.shortlist import shortlist_dense, shortlist_sparse
+from replay.router.rule import WEIGHT_FLOOR
+from replay.router.shortlist import shortlist_dense, shortlist_sparse
 from replay.trace import Trace
 
 WEIGHT_TOLERANCE = 2e-7

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from replay.arena.partition import share
 from replay.errors import InputError
-from replay.partition import share
 
 Costs = Sequence[NDArray[np.float64]]
 """Cost of each layer with 0, 1, .. slots; infinite where the layer cannot do with so few. The last entry holds for

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.bound import Bound
-from replay.candidate import Builder, Candidate, refusal
-from replay.chunk import Demand
+from replay.arena.bound import Bound
+from replay.clock.timing import ClockParams
+from replay.comparison.candidate import Builder, Candidate, refusal
+from replay.comparison.play import Entry, Progress, play, prepared_chunks
+from replay.declare.semantics import RECORDED_ROUTES, Semantics
 from replay.errors import InputError
-from replay.ledger import Tally
-from replay.play import Entry, Progress, play, prepared_chunks
-from replay.semantics import RECORDED_ROUTES, Semantics
-from replay.spec import PolicySpec
-from replay.timing import ClockParams
+from replay.ledger.ledger import Tally
+from replay.prepare.chunk import Demand
+from replay.spec.grammar import PolicySpec
 from replay.trace import Trace
 
 FIGURES: dict[str, Callable[[Tally], NDArray[np.float64]]] = {

@@ -12,13 +12,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from replay.bound import Bound, write_budget
-from replay.bound import resolve as resolve_bound
+from replay.arena.bound import Bound, write_budget
+from replay.arena.bound import resolve as resolve_bound
 from replay.budget.allot import equal, optimum, total, transfer
 from replay.budget.cost import FIGURES, Ways, build, curves, members, widest
+from replay.comparison.play import Progress, play
 from replay.errors import InputError
 from replay.origin import command_line, versions
-from replay.play import Progress, play
 from replay.run import RUN_FILE, write_table
 from replay.trace import Trace
 from replay.trace.view import of_sessions, view

@@ -58,7 +58,7 @@ def budget(
     from replay.budget.cost import Ways
     from replay.budget.study import study
     from replay.run import RUN_FILE
-    from replay.spec import parse_all
+    from replay.spec.grammar import parse_all
     from replay.trace import open_trace
     from replay.trace.staging import refuse_taken
 

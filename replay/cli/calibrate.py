@@ -10,7 +10,7 @@ from replay.errors import InputError
 
 if TYPE_CHECKING:
     from replay.calibration.whole import Calibration
-    from replay.learning import Lesson
+    from replay.learning.lesson import Lesson
 
 
 def calibrate(
@@ -58,7 +58,7 @@ def calibrate(
     replay calibrate traces/e64-spec --policy route:k=16 --out q.json
     replay calibrate traces/e64-moce --policy route:k=16 --train 0 --out q.json --coverage coverage.json
     """
-    from replay.learning import lesson, spec_of
+    from replay.learning.lesson import lesson, spec_of
     from replay.trace import open_trace
 
     spec = spec_of(policy)

@@ -73,8 +73,8 @@ def compare(
     replay compare traces/e256-moce -p none+lru -p unpert1:k=8+lru --slots 17.6% --out run
     replay compare traces/e64-spec -p unpert1+cumulative:0.25 --clock disk.toml --json
     """
-    from replay.comparison import compare as run_compare
-    from replay.switches import spec_from_switches
+    from replay.comparison.comparison import compare as run_compare
+    from replay.spec.switches import spec_from_switches
     from replay.trace import open_trace
 
     flags.add_policies(policy_file)
@@ -251,7 +251,7 @@ def _most_changed(run: "Run", row: dict[str, Any]) -> str:
 
 def _moves(run: "Run") -> tuple[list[str], list[list[Any]]]:
     """One line a policy: how far the fates of its reads, and its waits, move over the grid of clocks."""
-    from replay.sensitivity import FATES, moves
+    from replay.comparison.sensitivity import FATES, moves
 
     assert run.sensitivity is not None
     found = moves(run.sensitivity)

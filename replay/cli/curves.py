@@ -8,7 +8,7 @@ from replay.cli import flags
 from replay.errors import InputError
 
 if TYPE_CHECKING:
-    from replay.survey import Survey
+    from replay.survey.survey import Survey
 
 MOST_LINES = 24
 """Capacities that the printed table shows."""
@@ -56,8 +56,8 @@ def curves(
     replay curves traces/e64-moce --order rows --grid all --layers 3,7 --out curves
     replay curves traces/e256-moce --policy-file mine.py -p mine -p lru --grid 10%..60%:12
     """
-    from replay.grid import parse_grid
-    from replay.survey import survey
+    from replay.survey.grid import parse_grid
+    from replay.survey.survey import survey
     from replay.trace import open_trace
 
     flags.add_policies(policy_file)
@@ -77,7 +77,7 @@ def curves(
             threads=threads, progress=progress,
         )  # fmt: skip
     if out is not None:
-        from replay.drawing import write_survey
+        from replay.report.survey import write_survey
 
         write_survey(found, out, force)
     if as_json:

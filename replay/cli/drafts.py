@@ -172,8 +172,8 @@ def _from_settings(settings: dict[str, str], min_p: Sequence[str], report: dict[
 
 def _prices(cost: str | None, fixed: float | None, draft_step: float, clock: Path | None) -> "Cost":
     """The cost model: from the options, or from a clock's file."""
+    from replay.clock.timing import load_verify
     from replay.retain import Cost
-    from replay.timing import load_verify
 
     if clock is None:
         return Cost(

@@ -11,8 +11,8 @@ import typer
 from replay.errors import InputError
 
 if TYPE_CHECKING:
-    from replay.semantics import Routes, Semantics
-    from replay.timing import ClockParams
+    from replay.clock.timing import ClockParams
+    from replay.declare.semantics import Routes, Semantics
     from replay.trace import Trace
 
 
@@ -27,7 +27,7 @@ def _one_of(*words: str) -> Callable[[str], list[str]]:
 
 def _specs(incomplete: str) -> list[str]:
     """Complete the last part of a policy spec."""
-    from replay.spec import names
+    from replay.spec.grammar import names
 
     before, plus, part = incomplete.rpartition("+")
     return [f"{before}{plus}{name}" for name in names() if name.startswith(part)]
@@ -159,7 +159,7 @@ def add_policies(files: list[Path] | None) -> None:
     """Add the policies of the user's own files, so that specs may name them."""
     if files:
         from replay.evict.own import add_files
-        from replay.spec import names
+        from replay.spec.grammar import names
 
         add_files(files, names())
 
@@ -168,7 +168,7 @@ def semantics_of(
     scope: str, split: bool, order: str, cell: str, start: str, prefill: str, prompt_hot: int | None
 ) -> "Semantics":
     """The semantics that the flags ask for."""
-    from replay import semantics
+    from replay.declare import semantics
 
     return semantics.semantics_of(scope, split, order, cell, start, prefill, prompt_hot)
 
@@ -182,14 +182,14 @@ def control_of(control: str | None, seed: int) -> int | None:
 
 def routes_of(given: list[str] | None) -> "list[Routes]":
     """The kinds of routes that the flags ask for, each once; commas separate them too."""
-    from replay import semantics
+    from replay.declare import semantics
 
     return semantics.routes_of(given)
 
 
 def clock_of(trace: "Trace", file: Path | None, no_clock: bool) -> "ClockParams | None":
     """The clock that the flags ask for: the file's parameters, else the trace's, else the defaults."""
-    from replay.timing import load_clock
+    from replay.clock.timing import load_clock
 
     if no_clock:
         if file is not None:
@@ -200,7 +200,7 @@ def clock_of(trace: "Trace", file: Path | None, no_clock: bool) -> "ClockParams 
 
 def clocks_of(grid: str | None, clock: "ClockParams | None") -> "list[ClockParams]":
     """The further clocks that ``--clock-grid`` asks for."""
-    from replay.sensitivity import parse_grid
+    from replay.comparison.sensitivity import parse_grid
 
     if grid is None:
         return []

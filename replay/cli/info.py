@@ -28,7 +28,7 @@ def info(
     replay info traces/e256-moce
     replay info traces/e256-moce --json
     """
-    from replay.resolve import unknown_recorded
+    from replay.spec.resolve import unknown_recorded
     from replay.trace import open_trace
     from replay.trace.info import describe
 
@@ -44,8 +44,8 @@ def info(
 
 def _policies(trace: "Trace") -> dict[str, str | None]:
     """For each policy, what the trace lacks for it; None: it runs."""
-    from replay.policy import lacking
-    from replay.spec import declaration, names
+    from replay.declare.policy import lacking
+    from replay.spec.grammar import declaration, names
 
     return {name: lacking(declaration(name), trace.tables, trace.sparse) for name in names()}
 

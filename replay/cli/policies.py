@@ -10,8 +10,8 @@ import typer
 from replay.cli import flags
 
 if TYPE_CHECKING:
-    from replay.policy import Policy
-    from replay.resolve import Recorded, Resolved
+    from replay.declare.policy import Policy
+    from replay.spec.resolve import Recorded, Resolved
     from replay.trace import Trace
 
 NOT_RECORDED = SimpleNamespace(policy=None, router=None)
@@ -45,8 +45,8 @@ def policies(
     replay policies -p route:p=1+decode2q
     replay policies --env "STRATA_METAL_PREFETCH_UNPERT=0 STRATA_METAL_DECODE_2Q=1"
     """
-    from replay.spec import parse_all
-    from replay.switches import spec_from_switches
+    from replay.spec.grammar import parse_all
+    from replay.spec.switches import spec_from_switches
 
     flags.add_policies(policy_file)
     opened = _open(trace)
@@ -79,7 +79,7 @@ def _print_json(value: Any) -> None:
 
 def _list(trace: "Trace | None", as_json: bool) -> None:
     """Print every policy, one a line."""
-    from replay.spec import declaration, names
+    from replay.spec.grammar import declaration, names
 
     rows = [_row(declaration(name), trace) for name in names()]
     if as_json:
@@ -94,7 +94,7 @@ def _list(trace: "Trace | None", as_json: bool) -> None:
 
 def _row(policy: "Policy", trace: "Trace | None") -> dict[str, Any]:
     """What is shown of one policy."""
-    from replay.policy import NEEDS
+    from replay.declare.policy import NEEDS
 
     row: dict[str, Any] = {
         "policy": policy.name,
@@ -113,7 +113,7 @@ def _row(policy: "Policy", trace: "Trace | None") -> dict[str, Any]:
 
 
 def _lacking(policy: "Policy", trace: "Trace") -> str | None:
-    from replay.policy import lacking
+    from replay.declare.policy import lacking
 
     return lacking(policy, trace.tables, trace.sparse)
 
@@ -121,7 +121,7 @@ def _lacking(policy: "Policy", trace: "Trace") -> str | None:
 def _print_rows(rows: Sequence[dict[str, Any]], trace: "Trace | None") -> None:
     """Print two tables: what each policy reads and needs; where its rule is from and how the engine runs it."""
     from replay.cli.table import aligned
-    from replay.policy import NEEDS, show_value
+    from replay.declare.policy import NEEDS, show_value
 
     headers = ["policy", "kind", "options (defaults)", "needs", "what it does"]
     if trace is not None:
@@ -146,8 +146,8 @@ def _switches(text: str | None) -> str | None:
 
 def _explain(texts: Iterable[str], trace: "Trace | None", as_json: bool) -> None:
     """Print what each spec's options come to."""
-    from replay.resolve import resolve, same_by_construction
-    from replay.spec import parse
+    from replay.spec.grammar import parse
+    from replay.spec.resolve import resolve, same_by_construction
 
     resolved = [resolve(parse(text), _meta(trace)) for text in texts]
     rows = [_explained(each, trace) for each in resolved]
@@ -170,8 +170,8 @@ def _explain(texts: Iterable[str], trace: "Trace | None", as_json: bool) -> None
 
 def _explained(resolved: "Resolved", trace: "Trace | None") -> dict[str, Any]:
     """What is shown of one spec."""
-    from replay.spec import declaration
-    from replay.switches import switches_of
+    from replay.spec.grammar import declaration
+    from replay.spec.switches import switches_of
 
     row: dict[str, Any] = {
         "policy": resolved.spec.text,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-import replay.arena as ar
+import replay.arena.record as ar
 import replay.engine.frame as fr
-from replay.arena import part_holding, part_of
+from replay.arena.record import part_holding, part_of
 from replay.engine.guess import learn, rank_row
 from replay.engine.move import claim_resident, count, first_use, hit, load, note_use, retire_layer, trim
 from replay.jit import called, inline

@@ -8,9 +8,9 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from replay.admission import GATING
+from replay.clock.nominal import PLAN
+from replay.gate.admission import GATING
 from replay.jit import ASK_TYPE, MEMORY, STEP_TYPE
-from replay.nominal import PLAN
 
 # -- counters of an event, by (window, layer); reads are counted at their target layer
 COUNTERS = (
@@ -60,7 +60,7 @@ class Events(NamedTuple):
     want_offsets, wants : int64[W * L + 1], int32[n]
         Unique experts of each event over the rows that count, ascending.
     next_use, later : int64[n] or int64[0]
-        Time of each want's next use, and the windows after it (:mod:`replay.lookahead`); only for policies that
+        Time of each want's next use, and the windows after it (:mod:`replay.prepare.lookahead`); only for policies that
         look ahead. Under ``cell=sequential`` they are those of the occurrences, event after event.
     """
 
@@ -87,7 +87,7 @@ class Guesses(NamedTuple):
     row, list : int64[n]
         Row of the window, and its shortlist.
     offsets, ids, scores : int64[m + 1], int32[e], float32[e]
-        Shortlists, sorted for :func:`replay.router.pick`. Under ``LISTED`` the guesses themselves, a list a group.
+        Shortlists, sorted for :func:`replay.router.rule.pick`. Under ``LISTED`` the guesses themselves, a list a group.
     total : float64[m] or float64[0]
         Each shortlist's whole row's sum of exp(score - its best score); no entries where no policy asks.
     """
@@ -146,7 +146,7 @@ class Output(NamedTuple):
         its recorded picks; with no entries not written.
     failure : int64[6]
     outcomes : int64[W * L, len(OUTCOMES)]
-        What became of the candidates that gates were asked about (:mod:`replay.admission`); no rows without gates.
+        What became of the candidates that gates were asked about (:mod:`replay.gate.admission`); no rows without gates.
     """
 
     counts: NDArray[np.int64]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-import replay.admission as ad
-import replay.arena as ar
+import replay.arena.record as ar
+import replay.clock.nominal as no
 import replay.engine.frame as fr
-import replay.nominal as no
-from replay.arena import bytes_of, part_holding
+import replay.gate.admission as ad
+from replay.arena.record import bytes_of, part_holding
 from replay.engine.move import beats, issue, note_touch
 from replay.jit import called, inline
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-import replay.admission as ad
-import replay.arena as ar
+import replay.arena.record as ar
 import replay.engine.frame as fr
-from replay.arena import part_holding
+import replay.gate.admission as ad
+from replay.arena.record import part_holding
+from replay.arena.sort import sort_words
 from replay.engine.gate import describe, summarise, walk
 from replay.engine.move import beats, issue, note_touch
 from replay.jit import apart, called, inline
 from replay.predict import previous, stmoe
-from replay.router import pick
-from replay.sort import sort_words
+from replay.router.rule import pick
 
 
 @inline

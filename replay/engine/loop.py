@@ -1,10 +1,10 @@
 """The event loop (semantics 4): one compiled loop for every read-ahead, eviction, bound and route.
 
-:func:`run_chunk` plays one chunk of a trace on one arena memory (:mod:`replay.arena`). Eviction is four steps
-passed as first-class functions (enter, claim, victim, touch); read-ahead is a ranking (:mod:`replay.router`);
+:func:`run_chunk` plays one chunk of a trace on one arena memory (:mod:`replay.arena.record`). Eviction is four steps
+passed as first-class functions (enter, claim, victim, touch); read-ahead is a ranking (:mod:`replay.router.rule`);
 routes, cell and order are modes. The state stays in the memory, so the next chunk resumes where this one
 stopped. Residency never depends on time: the loop counts, and where asked writes the event log that a clock
-(:mod:`replay.clock`) consumes.
+(:mod:`replay.clock.clock`) consumes.
 
 Choices where the semantics leave room: the prompt-hot recency is the last load, claim or moving touch; the
 ``uses`` of a stream prefill count every event of the replay, warm windows included; a stream walk's extent
@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import numpy as np
 
-import replay.admission as ad
-import replay.arena as ar
+import replay.arena.record as ar
+import replay.clock.log as op
 import replay.engine.frame as fr
-import replay.log as op
+import replay.gate.admission as ad
+from replay.clock.nominal import AFTER, pass_event
 from replay.engine.event import event
 from replay.engine.gate import settle
 from replay.engine.guess import guess, mark_hot, stream
 from replay.engine.move import log, turn_limbo
 from replay.jit import called, loop
-from replay.nominal import AFTER, pass_event
 
 
 @called

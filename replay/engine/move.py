@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-import replay.arena as ar
+import replay.arena.record as ar
+import replay.clock.log as op
 import replay.engine.frame as fr
-import replay.log as op
-from replay.arena import bytes_of, link_head, link_tail, number_of, part_holding, part_of, unlink
+from replay.arena.free_slot import give_free, take_free
+from replay.arena.record import bytes_of, link_head, link_tail, number_of, part_holding, part_of, unlink
 from replay.evict import plain
 from replay.evict.plain import move_to_head, tail_victim
-from replay.free_slot import give_free, take_free
 from replay.jit import called, inline
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import replay.arena as ar
+import replay.arena.record as ar
 import replay.engine.frame as fr
-from replay.arena import part_of
+from replay.arena.free_slot import take_free
+from replay.arena.record import part_of
 from replay.engine.move import find_victim, place, publish, trim
-from replay.free_slot import take_free
 from replay.jit import loop
 
 

@@ -5,7 +5,7 @@ A policy's file holds its declaration ``POLICY`` and four steps of signature ``S
 - ``enter(m, p, s)``: slot ``s`` was loaded (or its guess claimed): insert it, ghosts consulted. With
   ``m[OWN]`` the load's own claim follows at once and is part of this step.
 - ``claim(m, p, s)``: a hit.
-- ``victim(m, p, key)``: choose a slot for which :func:`replay.arena.eligible` holds, take it out of the order,
+- ``victim(m, p, key)``: choose a slot for which :func:`replay.arena.record.eligible` holds, take it out of the order,
   return it; -1 where there is none; ``DECLINED`` where the policy would rather not keep ``key``. ``key`` is the
   address of the expert to be loaded, -1 for a guess or a trim. It is asked only when no slot is free.
 - ``touch(m, p, s)``: a guess found ``s`` resident; returns 1 where that made it more recent.
@@ -24,18 +24,18 @@ Where it needs them a policy's file also holds
 ``POLICY.by_bytes`` says whether the policy is defined under a byte budget (semantics 5). A load's own claim is
 no hit for the queue policies: it sets no bit, moves nothing and promotes nothing.
 
-``POLICY.looks_ahead`` says whether it reads the future (:mod:`replay.lookahead`): the event then writes each
+``POLICY.looks_ahead`` says whether it reads the future (:mod:`replay.prepare.lookahead`): the event then writes each
 want's next use into its key record (``NEXT_USE``, ``LATER``) before the claims and loads. ``POLICY.declines``
 says whether it may return ``DECLINED``.
 
 A user's own policy (``--policy-file``, :mod:`replay.evict.own`) is one such file. It imports ``step`` and ``inline``
-from :mod:`replay.jit`, ``Policy`` and ``Option`` from :mod:`replay.policy`, and from :mod:`replay.arena` what moves
-slots in lists (``unlink``, ``link_head``, ``link_tail``, ``link_after``), what says whether one may go
-(``eligible``, ``first_eligible``) and the words that are a policy's own: ``A`` to ``D`` of a slot, ``GHOST``, ``NOTE``
-and ``MARK`` of an expert, ``WORK`` to ``WORK + 15`` and the lists at ``LISTS + 2 * i`` of a part. The main list's
-sentinel is the part itself. :class:`PolicyFile` types the interface. A slot that ``victim`` does not return stays
-in the order; nothing but the policy's own words and the lists may be written. The steps are compiled without
-bounds checks and without negative indices: ``NUMBA_BOUNDSCHECK=1`` finds a wrong address.
+from :mod:`replay.jit`, ``Policy`` and ``Option`` from :mod:`replay.declare.policy`, and from
+:mod:`replay.arena.record` what moves slots in lists (``unlink``, ``link_head``, ``link_tail``, ``link_after``), what
+says whether one may go (``eligible``, ``first_eligible``) and the words that are a policy's own: ``A`` to ``D`` of a
+slot, ``GHOST``, ``NOTE`` and ``MARK`` of an expert, ``WORK`` to ``WORK + 15`` and the lists at ``LISTS + 2 * i`` of a
+part. The main list's sentinel is the part itself. :class:`PolicyFile` types the interface. A slot that ``victim``
+does not return stays in the order; nothing but the policy's own words and the lists may be written. The steps are
+compiled without bounds checks and without negative indices: ``NUMBA_BOUNDSCHECK=1`` finds a wrong address.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from replay.policy import Policy
+    from replay.declare.policy import Policy
 
     Memory = NDArray[np.int64]
 

@@ -18,10 +18,22 @@ Chosen where the paper is silent:
 
 import numpy as np
 
-from replay.arena import CAPACITY, GHOST, KEY, LISTS, NOTE, PREV, WORK, A, first_eligible, link_head, unlink
+from replay.arena.record import (
+    CAPACITY,
+    GHOST,
+    KEY,
+    LISTS,
+    NOTE,
+    PREV,
+    WORK,
+    A,
+    first_eligible,
+    link_head,
+    unlink,
+)
+from replay.declare.policy import Policy
 from replay.evict.queues import parts
 from replay.jit import inline, step
-from replay.policy import Policy
 
 POLICY = Policy(
     name="arc",

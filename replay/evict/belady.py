@@ -11,10 +11,10 @@ are too many is optimal for intervals of equal worth under any such limits (Carl
 byte budget it is a heuristic.
 """
 
+from replay.declare.policy import Policy
 from replay.evict.farthest import add, farthest_eligible, heap_words, lay_heap, remove, renew
 from replay.evict.plain import stay
 from replay.jit import step
-from replay.policy import Policy
 
 POLICY = Policy(
     name="belady",

@@ -6,11 +6,11 @@ reclaims like any miss. It never misses more than ``belady``; members of an even
 bound on every way of bypassing.
 """
 
-from replay.arena import DECLINED, EQUAL_TIMES, KEY, NEXT_USE
+from replay.arena.record import DECLINED, EQUAL_TIMES, KEY, NEXT_USE
+from replay.declare.policy import Policy
 from replay.evict.belady import claim, enter, setup, touch, words
 from replay.evict.farthest import farthest_eligible, remove
 from replay.jit import step
-from replay.policy import Policy
 
 __all__ = ["POLICY", "claim", "enter", "setup", "touch", "victim", "words"]
 

@@ -14,7 +14,7 @@ that is wanted in no known window.
 
 import numpy as np
 
-from replay.arena import (
+from replay.arena.record import (
     EVENT,
     EVENT_TIMES,
     EXTRA,
@@ -36,10 +36,10 @@ from replay.arena import (
     link_head,
     unlink,
 )
+from replay.declare.policy import Option, Policy
 from replay.evict.plain import move_to_head
 from replay.evict.plain import to_head as touch
 from replay.jit import inline, step
-from replay.policy import Option, Policy
 
 __all__ = ["POLICY", "claim", "enter", "setup", "touch", "victim", "words"]
 

@@ -7,7 +7,7 @@ that a part needs as many as it has slots: they lie in the part's own block.
 
 import numpy as np
 
-from replay.arena import (
+from replay.arena.record import (
     EXTRA,
     LISTS,
     NEXT,

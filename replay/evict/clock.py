@@ -11,11 +11,11 @@ the hand.
 
 import numpy as np
 
-from replay.arena import PREV, eligible, link_after, unlink
+from replay.arena.record import PREV, eligible, link_after, unlink
+from replay.declare.policy import Policy
 from replay.evict.hand import BIT, EVICTED, HAND, before, hand_notes, place_hands
 from replay.evict.plain import stay
 from replay.jit import inline, step
-from replay.policy import Policy
 
 POLICY = Policy(
     name="clock",

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from replay.arena import (
+from replay.arena.record import (
     BYTES_BOUND,
     CAPACITY,
     OWN,
@@ -31,9 +31,9 @@ from replay.arena import (
     link_tail,
     unlink,
 )
+from replay.declare.policy import Option, Policy
 from replay.evict.plain import move_to_head
 from replay.jit import inline, step
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="decode2q",

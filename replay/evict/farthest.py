@@ -1,7 +1,7 @@
 """A part's residents by next use, the farthest first: an indexed heap in the part's own words.
 
 Four children a node. An entry is one word, ``rank << SLOT_BITS | slot number``; behind the entries stands the
-place of each slot's. The rank is the time of the next use (:mod:`replay.lookahead`: ties are in it, the lowest
+place of each slot's. The rank is the time of the next use (:mod:`replay.prepare.lookahead`: ties are in it, the lowest
 expert number the farthest), and beyond all times for an expert that is never wanted again. The farthest
 *eligible* resident is found by walking down from the top past entries that are not eligible, which stay where
 they stand; a subtree whose top is no farther than what was found is not entered.
@@ -9,7 +9,7 @@ they stand; a subtree whose top is no farther than what was found is not entered
 
 import numpy as np
 
-from replay.arena import (
+from replay.arena.record import (
     EXTRA,
     FAR,
     FIRST,

@@ -3,8 +3,8 @@
 A load enters at the head, a hit changes nothing, the victim is the first eligible from the tail.
 """
 
+from replay.declare.policy import Policy
 from replay.evict.plain import at_head, from_tail, stay
-from replay.policy import Policy
 
 POLICY = Policy(
     name="fifo",

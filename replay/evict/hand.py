@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from replay.arena import PART, PART_COUNT, PARTS, PREV, WORK, A
+from replay.arena.record import PART, PART_COUNT, PARTS, PREV, WORK, A
 from replay.jit import inline
 
 BIT = A

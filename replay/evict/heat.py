@@ -5,9 +5,20 @@ counted while an expert is resident, its load's own claim included. Two lists, e
 the experts with at most ``h`` uses and the hotter ones: the same victims without a search.
 """
 
-from replay.arena import LISTS, OWN, PART, PART_COUNT, PARTS, WORK, A, first_eligible, link_head, unlink
+from replay.arena.record import (
+    LISTS,
+    OWN,
+    PART,
+    PART_COUNT,
+    PARTS,
+    WORK,
+    A,
+    first_eligible,
+    link_head,
+    unlink,
+)
+from replay.declare.policy import Option, Policy
 from replay.jit import inline, step
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="heat",

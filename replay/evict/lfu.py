@@ -10,7 +10,8 @@ make every step O(1).
 
 import numpy as np
 
-from replay.arena import KEY, NOTE, OWN, PART, PART_COUNT, PARTS, WORK
+from replay.arena.record import KEY, NOTE, OWN, PART, PART_COUNT, PARTS, WORK
+from replay.declare.policy import Option, Policy
 from replay.evict.bucket import (
     HOLDER,
     WORTH,
@@ -23,7 +24,6 @@ from replay.evict.bucket import (
 )
 from replay.evict.plain import stay
 from replay.jit import step
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="lfu",

@@ -11,7 +11,8 @@ step is O(cap).
 
 import numpy as np
 
-from replay.arena import GHOST, KEY, OWN, PART, PART_COUNT, PARTS, WORK, B
+from replay.arena.record import GHOST, KEY, OWN, PART, PART_COUNT, PARTS, WORK, B
+from replay.declare.policy import Option, Policy
 from replay.evict.bucket import (
     HOLDER,
     WORTH,
@@ -24,7 +25,6 @@ from replay.evict.bucket import (
 )
 from replay.evict.plain import stay
 from replay.jit import step
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="lfuda",

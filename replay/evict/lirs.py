@@ -24,7 +24,8 @@ import math
 
 import numpy as np
 
-from replay.arena import (
+from replay.arena.free_slot import give_free
+from replay.arena.record import (
     CAPACITY,
     COUNT,
     GHOST,
@@ -46,11 +47,10 @@ from replay.arena import (
     link_head,
     unlink,
 )
+from replay.declare.policy import Option, Policy
 from replay.evict.plain import stay
 from replay.evict.queues import count_load, parts, remarks, slots_in
-from replay.free_slot import give_free
 from replay.jit import inline, step
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="lirs",

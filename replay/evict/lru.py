@@ -3,8 +3,8 @@
 A load enters at the head, a claim moves to the head, the victim is the first eligible from the tail.
 """
 
+from replay.declare.policy import Policy
 from replay.evict.plain import at_head, from_tail, to_head
-from replay.policy import Policy
 
 POLICY = Policy(
     name="lru",

@@ -21,8 +21,8 @@ from types import ModuleType
 from typing import Any
 
 from replay import evict
+from replay.declare.policy import Policy
 from replay.errors import InputError
-from replay.policy import Policy
 
 OWN: dict[str, OwnFile] = {}
 """Policies added so far, by name."""

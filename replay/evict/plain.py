@@ -6,7 +6,7 @@ made LRU a sixth faster.
 
 from typing import Any
 
-from replay.arena import first_eligible, link_head, unlink
+from replay.arena.record import first_eligible, link_head, unlink
 from replay.jit import inline, step
 
 ENTER, MOVE, STAY, VICTIM = 1, 2, 4, 8

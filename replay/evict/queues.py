@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.arena import CAPACITY, DECODED, GHOST, PART, PART_COUNT, PARTS, PREFILL, TOKEN, WORK, unlink
+from replay.arena.record import (
+    CAPACITY,
+    DECODED,
+    GHOST,
+    PART,
+    PART_COUNT,
+    PARTS,
+    PREFILL,
+    TOKEN,
+    WORK,
+    unlink,
+)
+from replay.declare.queue_size import queue_slots
 from replay.jit import inline
-from replay.queue_size import queue_slots
 
 LOADS = WORK + 15
 """Experts that decode windows loaded into a part, guesses that were claimed included."""

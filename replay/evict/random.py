@@ -8,10 +8,10 @@ one step of splitmix64. Where nothing is eligible the state stays.
 
 import numpy as np
 
-from replay.arena import EXTRA, PART, PART_COUNT, PARTS, WORK, A, eligible
+from replay.arena.record import EXTRA, PART, PART_COUNT, PARTS, WORK, A, eligible
+from replay.declare.policy import Option, Policy
 from replay.evict.plain import stay
 from replay.jit import inline, step
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="random",

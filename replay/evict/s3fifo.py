@@ -18,7 +18,7 @@ eligible yields to the other; a guess that is already resident is not touched, f
 
 import numpy as np
 
-from replay.arena import (
+from replay.arena.record import (
     CAPACITY,
     GHOST,
     KEY,
@@ -31,10 +31,10 @@ from replay.arena import (
     link_head,
     unlink,
 )
+from replay.declare.policy import Option, Policy
 from replay.evict.plain import stay
 from replay.evict.queues import count_load, parts, recall, remarks, slots_in
 from replay.jit import inline, step
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="s3fifo",

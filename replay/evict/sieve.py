@@ -11,11 +11,11 @@ On traces that are cyclic in the layers the hand may never wrap, and sieve then 
 
 import numpy as np
 
-from replay.arena import PREV, eligible, link_head, unlink
+from replay.arena.record import PREV, eligible, link_head, unlink
+from replay.declare.policy import Policy
 from replay.evict.hand import BIT, EVICTED, HAND, WRAPS, before, hand_notes, place_hands
 from replay.evict.plain import stay
 from replay.jit import step
-from replay.policy import Policy
 
 POLICY = Policy(
     name="sieve",

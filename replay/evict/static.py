@@ -14,7 +14,7 @@ import re
 
 import numpy as np
 
-from replay.arena import (
+from replay.arena.record import (
     CAPACITY,
     DECLINED,
     HOTNOW,
@@ -28,11 +28,11 @@ from replay.arena import (
     PARTS,
     link_head,
 )
+from replay.declare.policy import Option, Policy
 from replay.errors import InputError
 from replay.evict import Training
 from replay.evict.plain import move_to_head, tail_victim
 from replay.jit import step
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="static",

@@ -14,7 +14,7 @@ comes in; a queue with nobody eligible yields to the other; ``touch`` moves a re
 leaves A1in alone.
 """
 
-from replay.arena import (
+from replay.arena.record import (
     CAPACITY,
     GHOST,
     KEY,
@@ -28,9 +28,9 @@ from replay.arena import (
     link_tail,
     unlink,
 )
+from replay.declare.policy import Option, Policy
 from replay.evict.queues import count_load, parts, recall, remarks, slots_in
 from replay.jit import step
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="2q",

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.chunk import Prepared, prepare
+from replay.comparison.play import tables_for
 from replay.engine.frame import Output
 from replay.errors import CheckFailed, InputError
 from replay.fidelity.policy import recorded_lane, recorded_things
 from replay.fidelity.sides import UNKNOWN, Difference, Sides
-from replay.lane import Lane
-from replay.play import tables_for
+from replay.lane.lane import Lane
+from replay.prepare.chunk import Prepared, prepare
 from replay.trace import Trace
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay import bound as bounds
+from replay.arena import bound as bounds
+from replay.comparison.play import first_snapshots
+from replay.declare.policy import lacking
+from replay.declare.semantics import Semantics, parse_prefill, parse_start
 from replay.errors import InputError
-from replay.lane import Lane
-from replay.play import first_snapshots
-from replay.policy import lacking
-from replay.resolve import recorded_text, resolve
-from replay.semantics import Semantics, parse_prefill, parse_start
-from replay.shape import Shape
-from replay.spec import PolicySpec, declaration, parse
+from replay.lane.lane import Lane
+from replay.lane.shape import Shape
+from replay.prepare.training import teach
+from replay.spec.grammar import PolicySpec, declaration, parse
+from replay.spec.resolve import recorded_text, resolve
 from replay.trace import Trace
-from replay.training import teach
 
 
 def recorded_things(trace: Trace) -> tuple[str, ...]:

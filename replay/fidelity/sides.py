@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.chunk import Prepared
 from replay.engine.frame import COUNTERS, Events, Output
-from replay.lane import Lane
+from replay.lane.lane import Lane
+from replay.prepare.chunk import Prepared
 from replay.trace import Chunk, Trace
 
 UNKNOWN = 255

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from replay.clock.timing import ClockParams
 from replay.fit.burst import AHEAD, MIXED, Bursts, read_bursts
 from replay.fit.heldout import HeldOut, error
 from replay.fit.model import Disk, burst_us
-from replay.timing import ClockParams
 from replay.trace import Trace
 
 GROUPS = 24

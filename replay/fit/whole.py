@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from replay.clock.timing import load_clock
 from replay.errors import InputError
 from replay.fit.compute import ComputeFit, fit_compute
 from replay.fit.disk import DiskFit, fit_disk
 from replay.fit.heldout import training_windows
-from replay.timing import load_clock
 from replay.trace import Trace
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from replay.spec import parse
+from replay.spec.grammar import parse
 
 SURVIVES = 0.9
 """Share of a gain that may be left on shuffled windows before it is flagged."""

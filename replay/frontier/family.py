@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from replay.clock.timing import ClockParams
+from replay.declare.policy import Option, show_value
 from replay.errors import InputError
-from replay.policy import Option, show_value
-from replay.spec import PolicySpec, declaration, parse
-from replay.timing import ClockParams
+from replay.spec.grammar import PolicySpec, declaration, parse
 
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE]-?[0-9]+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})")

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.bound import Bound
-from replay.candidate import refusal
+from replay.arena.bound import Bound
+from replay.clock.timing import ClockParams
+from replay.comparison.candidate import refusal
+from replay.declare.semantics import Routes, Semantics
 from replay.errors import InputError
 from replay.frontier.family import Family
-from replay.resolve import recorded_text, unknown_recorded
-from replay.semantics import Routes, Semantics
-from replay.spec import PolicySpec, parse
-from replay.timing import ClockParams
+from replay.spec.grammar import PolicySpec, parse
+from replay.spec.resolve import recorded_text, unknown_recorded
 from replay.trace import Trace
 from replay.trace.view import of_sessions, view
 

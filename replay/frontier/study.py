@@ -24,8 +24,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.bound import resolve as resolve_bound
-from replay.candidate import Builder, Candidate
+from replay.arena.bound import resolve as resolve_bound
+from replay.clock.timing import ClockParams, load_clock
+from replay.comparison.candidate import Builder, Candidate
+from replay.comparison.play import Progress, play
+from replay.comparison.provenance import learned_notes, price_notes
+from replay.declare.semantics import Routes, Semantics
 from replay.errors import InputError
 from replay.frontier.against import compared
 from replay.frontier.control import survivors
@@ -33,11 +37,7 @@ from replay.frontier.family import Family, families
 from replay.frontier.point import Point, Ways, default_families, points_of, scored_part
 from replay.frontier.table import lines_of, points_frame
 from replay.origin import command_line, trace_info, versions
-from replay.play import Progress, play
-from replay.provenance import learned_notes, price_notes
 from replay.run import RUN_FILE, write_table
-from replay.semantics import Routes, Semantics
-from replay.timing import ClockParams, load_clock
 from replay.trace import Trace
 from replay.trace.shuffle import shuffled
 

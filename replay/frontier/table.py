@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from replay.candidate import Candidate
+from replay.comparison.candidate import Candidate
 from replay.frontier.against import Line, frame_schema
 from replay.frontier.family import Family
 from replay.frontier.point import Point, Ways

@@ -1,10 +1,10 @@
 """Admission gates: one file each, a line each here (name: module) and a branch in ``chain``. Nothing heavy is imported.
 
 A gate stands between any read-ahead policy and the disk: a guess that is absent is read only where every gate of the
-spec admits it. A gate's file holds its declaration ``POLICY``, the function ``ask`` (see :mod:`replay.admission`)
-and ``lay(options, shape, ranking)``, which returns the :class:`~replay.admission.Area` that it starts with
+spec admits it. A gate's file holds its declaration ``POLICY``, the function ``ask`` (see :mod:`replay.gate.admission`)
+and ``lay(options, shape, ranking)``, which returns the :class:`~replay.gate.admission.Area` that it starts with
 (``ranking`` is None where read-ahead ranks nothing); where it needs them also ``planned(options)`` (whether it asks
-for the nominal plan, :mod:`replay.nominal`), ``DENSE = True`` (it reads ``MASS``, which needs full score rows) or
+for the nominal plan, :mod:`replay.clock.nominal`), ``DENSE = True`` (it reads ``MASS``, which needs full score rows) or
 ``SUMMED = True`` (it reads the features of the whole list).
 
 Choices where the specification is silent
@@ -24,7 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from replay.admission import Area
+    from replay.gate.admission import Area
 
 POLICIES: dict[str, str] = {
     "margin": "replay.gate.margin",

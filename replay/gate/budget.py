@@ -5,14 +5,17 @@ each prediction's candidates best first. Counted are the bytes that are issued: 
 or that finds no victim costs nothing. A guess that does not fit is withheld; a smaller one after it may fit.
 
 ``reserve=0.25`` keeps that share of the nominal bandwidth before each deadline for urgent reads: a guess is admitted
-only where the nominal plan (:mod:`replay.nominal`), with the device at the other 75%, moves it and all that this gate
-let through before it by the time its event asks. Either of the two may be given alone. So with ``reserve`` a guess that
-cannot be moved by its deadline is withheld, however small the share: on the default clock a guess made one layer ahead
-has 200 us (pre) for 80 us of latency and its bytes at 6 GB/s, at most 0.7 MB. Where experts are larger, ``reserve``
-lets only guesses through that are made more layers ahead; none, where there are no such guesses.
+only where the nominal plan (:mod:`replay.clock.nominal`), with the device at the other 75%, moves it and all that
+this gate let through before it by the time its event asks. Either of the two may be given alone. So with ``reserve``
+a guess that cannot be moved by its deadline is withheld, however small the share: on the default clock a guess made
+one layer ahead has 200 us (pre) for 80 us of latency and its bytes at 6 GB/s, at most 0.7 MB. Where experts are
+larger, ``reserve`` lets only guesses through that are made more layers ahead; none, where there are no such guesses.
 """
 
-from replay.admission import (
+from replay.clock.nominal import done
+from replay.declare.policy import Option, Policy
+from replay.errors import InputError
+from replay.gate.admission import (
     BYTES,
     CANDIDATE,
     DEADLINE,
@@ -23,10 +26,7 @@ from replay.admission import (
     WINDOW,
     area,
 )
-from replay.errors import InputError
 from replay.jit import gate
-from replay.nominal import done
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="budget",

@@ -5,10 +5,10 @@ A guess is admitted where ``q * saved > price * bytes + victim``:
 - ``q``: the probability that the expert is selected, looked up in a file of ``replay calibrate`` by layer, rank among
   its row's picks and margin to the row's k-th. It is that of candidates that are not resident, the only ones that a
   gate is asked about.
-- ``saved``: the stall that the read spares, microseconds, by the nominal plan (:mod:`replay.nominal`). Done by the time
-  its event asks: a whole demand read (latency + bytes / min(stream, device)). Later: that much less than a whole one as
-  it comes late, at least 0. So a late payoff is smaller, not nothing.
-- ``price``: microseconds a byte (default 0), or ``budget:80MB/token`` (:mod:`replay.price`). ``victim``: what
+- ``saved``: the stall that the read spares, microseconds, by the nominal plan (:mod:`replay.clock.nominal`). Done by
+  the time its event asks: a whole demand read (latency + bytes / min(stream, device)). Later: that much less than a
+  whole one as it comes late, at least 0. So a late payoff is smaller, not nothing.
+- ``price``: microseconds a byte (default 0), or ``budget:80MB/token`` (:mod:`replay.learning.price`). ``victim``: what
   evicting costs, microseconds a guess (default 0).
 
 The plan moves what this gate let through, and was issued, at the device's rate, one read after the other. A file that
@@ -19,7 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from replay.admission import (
+from replay.clock.nominal import demand_time, done
+from replay.declare.policy import Option, Policy
+from replay.errors import InputError
+from replay.gate.admission import (
     BYTES,
     CANDIDATE,
     DEADLINE,
@@ -33,10 +36,7 @@ from replay.admission import (
     TARGET,
     area,
 )
-from replay.errors import InputError
 from replay.jit import gate
-from replay.nominal import demand_time, done
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="calibrated",

@@ -4,8 +4,8 @@ Any number of gates costs the loop's caller one argument: numba looks each funct
 call. Specs without gates pass :mod:`replay.gate.idle` instead and never load this file.
 """
 
-from replay.admission import CANDIDATE, GATES, KINDS, OF_READ_AHEAD, OWN
 from replay.gate import budget, calibrated, confidence, coverage, margin, mass
+from replay.gate.admission import CANDIDATE, GATES, KINDS, OF_READ_AHEAD, OWN
 from replay.jit import called, gate
 from replay.predict import seqmoe
 

@@ -7,9 +7,9 @@ too. An event teaches an expert once, however many predictions named it.
 
 import numpy as np
 
-from replay.admission import CANDIDATE, CHOSEN, EXPERT, EXPERTS, OUTCOME, TARGET, area
+from replay.declare.policy import Policy
+from replay.gate.admission import CANDIDATE, CHOSEN, EXPERT, EXPERTS, OUTCOME, TARGET, area
 from replay.jit import gate
-from replay.policy import Policy
 
 POLICY = Policy(
     name="confidence",

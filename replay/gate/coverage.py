@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from replay.admission import (
+from replay.declare.policy import Option, Policy
+from replay.errors import InputError
+from replay.gate.admission import (
     CANDIDATE,
     HELD_SHARE,
     LEAD,
@@ -22,9 +24,7 @@ from replay.admission import (
     TOP_K,
     area,
 )
-from replay.errors import InputError
 from replay.jit import gate
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="coverage",

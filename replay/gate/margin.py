@@ -6,9 +6,9 @@ says, the last pick of a row with fewer scores; with K above top_k the margin ma
 ranking is carried on to top_k for the k-th.
 """
 
-from replay.admission import CANDIDATE, MARGIN, area
+from replay.declare.policy import Option, Policy
+from replay.gate.admission import CANDIDATE, MARGIN, area
 from replay.jit import gate
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="margin",

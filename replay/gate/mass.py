@@ -7,9 +7,9 @@ k; it is the option ``least`` (default 1) here. With several rows the row is the
 merged place.
 """
 
-from replay.admission import CANDIDATE, MASS, RAW_RANK, area
+from replay.declare.policy import Option, Policy
+from replay.gate.admission import CANDIDATE, MASS, RAW_RANK, area
 from replay.jit import gate
-from replay.policy import Option, Policy
 
 POLICY = Policy(
     name="mass",

@@ -24,7 +24,7 @@ about 0.17 M lookups/s at 48 layers of 512 and 1.0 M at 16 layers of 64, against
 The store takes 8 bytes a probability (200 MB at 48 layers of 512).
 """
 
-from replay.policy import Option, Policy
+from replay.declare.policy import Option, Policy
 from replay.predict.ranking import ACTING
 
 POLICY = Policy(

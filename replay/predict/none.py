@@ -1,6 +1,6 @@
 """``none``: no read-ahead."""
 
-from replay.policy import Policy
+from replay.declare.policy import Policy
 
 POLICY = Policy(
     name="none",

@@ -1,6 +1,6 @@
 """``oracle``: the event's true union, ascending id: what a perfect predictor would ask for (semantics 3)."""
 
-from replay.policy import Policy
+from replay.declare.policy import Policy
 from replay.predict.ranking import ACTING
 
 POLICY = Policy(

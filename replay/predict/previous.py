@@ -11,9 +11,9 @@ no more and no less. Choices where the semantics leave room:
 - Under ``rerouted`` routes it is what the previous window wanted in the replay; ``predicted`` routes are refused.
 """
 
-from replay.arena import PAST
+from replay.arena.record import PAST
+from replay.declare.policy import Policy
 from replay.jit import called, inline
-from replay.policy import Policy
 from replay.predict.ranking import ACTING
 
 POLICY = Policy(

@@ -19,7 +19,7 @@ specification is silent:
 
 from dataclasses import dataclass, replace
 
-from replay.policy import Option
+from replay.declare.policy import Option
 
 _MOST = 65536  # experts of a layer: no rank is beyond
 _WIDEST = 1e6  # largest bonus: twice it, and a score on top, are still far from what a double holds

@@ -1,6 +1,6 @@
 """``route``: the router's rule with p, b and r1 as configured (semantics 3); b <= 0 ranks raw scores."""
 
-from replay.policy import Policy, Values
+from replay.declare.policy import Policy, Values
 from replay.predict.ranking import ACTING, BONUS, PROTECT, R1, K, Ranking
 
 POLICY = Policy(

@@ -5,8 +5,8 @@ every row (k: the model's top_k unless given; ``extra=3``), at their moments, me
 order, most confident first, each absent one is a job: its bytes, and a deadline, which is when the target's event asks.
 It is admitted where the schedule with it stays feasible; another is passed over, and a smaller one after it may fit.
 
-The schedule is the nominal plan (:mod:`replay.nominal`; semantics 6): events take pre and post and wait for nothing;
-the jobs are moved one after another in the order in which they were issued, as the disk would move them:
+The schedule is the nominal plan (:mod:`replay.clock.nominal`; semantics 6): events take pre and post and wait for
+nothing; the jobs are moved one after another in the order in which they were issued, as the disk would move them:
 done = max(now + latency, end of the jobs before) + bytes / bandwidth. A job at the end delays none before it, so the
 schedule is feasible where its own end meets its deadline. Choices where the source leaves room:
 
@@ -21,10 +21,10 @@ is 0.7 MB. Where experts are larger nothing is admitted unless the trace's candi
 may follow; the results count it as a gate: what was asked, admitted, and wanted.
 """
 
-from replay.admission import BYTES, CANDIDATE, DEADLINE, DEVICE, ISSUED, LATENCY, NOW, area
+from replay.clock.nominal import done
+from replay.declare.policy import Option, Policy
+from replay.gate.admission import BYTES, CANDIDATE, DEADLINE, DEVICE, ISSUED, LATENCY, NOW, area
 from replay.jit import gate
-from replay.nominal import done
-from replay.policy import Option, Policy
 from replay.predict.ranking import ACTING
 
 POLICY = Policy(

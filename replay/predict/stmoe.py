@@ -18,12 +18,12 @@ needed, and gains again when it comes. Under ``rerouted`` routes it learns from 
 routes are refused. It learns from every event, whatever a gate withheld.
 """
 
-from replay.arena import PAST
+from replay.arena.record import PAST
+from replay.arena.sort import sort_words
+from replay.declare.policy import Option, Policy
 from replay.jit import called, inline
-from replay.policy import Option, Policy
 from replay.predict.previous import last_of
 from replay.predict.ranking import ACTING
-from replay.sort import sort_words
 
 POLICY = Policy(
     name="stmoe",

@@ -1,6 +1,6 @@
 """``unpert0``: the router's rule with three protected ranks and the bonus, without r1 (semantics 3)."""
 
-from replay.policy import Policy, Values
+from replay.declare.policy import Policy, Values
 from replay.predict.ranking import ACTING, BONUS, K, Ranking
 
 PROTECT = 3

@@ -1,6 +1,6 @@
 """``unpert1``: the K best raw scores of each row (semantics 3); Strata's default."""
 
-from replay.policy import Policy, Values
+from replay.declare.policy import Policy, Values
 from replay.predict.ranking import ACTING, K, Ranking
 
 POLICY = Policy(

@@ -115,7 +115,7 @@ class Emulation:
         int64[n, count]
             In rank order.
         """
-        from replay.router import route
+        from replay.router.rule import route
 
         held = np.broadcast_to(self.resident[layer], scores.shape)
         return route(scores, held, count, self.arena.protect, self.arena.bonus, self.arena.r1)

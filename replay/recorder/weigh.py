@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.router import weights as renormalised_softmax
+from replay.router.rule import weights as renormalised_softmax
 
 Weigh = Callable[[NDArray[np.floating], NDArray[np.int64]], NDArray[np.float64]]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replay.comparison import compare
+from replay.clock.timing import load_clock
+from replay.comparison.comparison import compare
 from replay.errors import InputError
 from replay.report import rendered
 from replay.run import Run
-from replay.timing import load_clock
 from replay.trace import open_trace
 from replay.trace.fields import FILE
 from replay.trace.staging import staged_folder

@@ -8,11 +8,11 @@ from typing import Any
 
 import polars as pl
 
+from replay.clock.timing import PARAMETERS
+from replay.comparison.sensitivity import FATES, Move, moves
 from replay.report.figure import Cell, Grid, Head, Row, mark_best
 from replay.report.subject import Subject
 from replay.report.wording import NOTHING, listing, milliseconds, percent
-from replay.sensitivity import FATES, Move, moves
-from replay.timing import PARAMETERS
 
 UNITS = {
     "latency_us": ("latency", "us"),

@@ -1,6 +1,6 @@
 """The spellings of a retention policy (semantics 9): spec parts, command-line options, engine settings.
 
-The first is ``replay.spec``'s grammar. The first two refuse what they cannot read; the third does what the
+The first is ``replay.spec.grammar``'s grammar. The first two refuse what they cannot read; the third does what the
 engine does: one diagnostic, and ``min_p`` alone. Chosen where the spec is silent: a number is a plain decimal
 (``0.35``, ``.35``, ``3.5e-1``; no hex, no ``_``, no ``nan``), blanks are spaces and tabs around it, the flat
 and the cumulative floor lie in [0, 1] like thresholds, and a setting that is not set plays no part, while one
@@ -13,7 +13,7 @@ from typing import Any
 
 from replay.errors import InputError
 from replay.retain.policy import Retention, decimal
-from replay.spec import Part, declaration, parse
+from replay.spec.grammar import Part, declaration, parse
 
 SCHEDULE_SETTING = "STRATA_METAL_SPEC_MIN_P_SCHEDULE"
 CUMULATIVE_SETTING = "STRATA_METAL_SPEC_MIN_CUM_P"
@@ -126,7 +126,7 @@ def parse_retention(text: str) -> Retention:
     Raises
     ------
     InputError
-        What ``replay.spec.parse`` refuses, no retention part, or another kind of part.
+        What ``replay.spec.grammar.parse`` refuses, no retention part, or another kind of part.
 
     Examples
     --------

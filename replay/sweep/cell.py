@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import replay
-from replay.bound import Bound
+from replay.arena.bound import Bound
+from replay.clock.timing import PARAMETERS, ClockParams
+from replay.declare.semantics import Semantics
 from replay.schema.arrow import arrow_schema
 from replay.schema.result import RESULT
-from replay.semantics import Semantics
 from replay.sweep.file import document_hash
-from replay.timing import PARAMETERS, ClockParams
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from replay.ledger import Tally
+    from replay.ledger.ledger import Tally
     from replay.trace import Trace
 
 TABLE = "sweep"
@@ -152,7 +152,7 @@ def rows_of(cell: Cell, tally: Tally, tokens: int) -> pa.Table:
         The declared table ``sweep``.
     """
     from replay.fate import EVENT_COLUMNS
-    from replay.ledger import layers_frame
+    from replay.ledger.ledger import layers_frame
 
     frame = layers_frame(cell.policy, cell.routes, tally)
     columns: dict[str, Any] = frame.to_dict(as_series=False)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replay.bound import Bound, resolve
+from replay.arena.bound import Bound, resolve
+from replay.clock.timing import ClockParams, load_clock
 from replay.errors import InputError
-from replay.timing import ClockParams, load_clock
 from replay.trace import Trace
 
 NO_CLOCK, TRACE_CLOCK = "none", "trace"
@@ -66,7 +66,7 @@ class ClockChoice:
     name : str
         ``none``, ``trace``, the file as given, or the table's ``name``.
     source : Path, dict or None
-        What :func:`replay.timing.load_clock` takes; None for ``trace``, and for ``none``.
+        What :func:`replay.clock.timing.load_clock` takes; None for ``trace``, and for ``none``.
     """
 
     name: str

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from replay.comparison.provenance import OPTIONS
 from replay.errors import InputError
 from replay.evict.own import OWN, add_source
-from replay.provenance import OPTIONS
-from replay.spec import Part, PolicySpec, names
+from replay.spec.grammar import Part, PolicySpec, names
 from replay.trace.fields import FILE as TRACE_FILE
 
 MOST_SENT = 16 << 20

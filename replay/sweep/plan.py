@@ -12,9 +12,9 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from replay.candidate import Builder
+from replay.comparison.candidate import Builder
+from replay.comparison.provenance import learned_notes
 from replay.errors import InputError
-from replay.provenance import learned_notes
 from replay.sweep.cell import Cell, package_version, trace_hash
 from replay.sweep.file import File, at_places, files_in
 from replay.sweep.source import is_url, local_folder

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from replay.declare.semantics import Routes, Semantics, routes_of, semantics_of
 from replay.errors import InputError, nearest
-from replay.semantics import Routes, Semantics, routes_of, semantics_of
-from replay.spec import PolicySpec, declaration, parse, parse_all
+from replay.spec.grammar import PolicySpec, declaration, parse, parse_all
 from replay.sweep.choice import NO_CLOCK, TRACE_CLOCK, BoundChoice, ClockChoice
 
 KEYS = ("traces", "policies", "slots", "bytes", "budget", "routes", "clocks", "seeds", "semantics")

@@ -1,7 +1,7 @@
 """What a worker does: play a pass, hand back a table a cell.
 
-The lanes, the loop and the sums are those of ``replay compare`` (:mod:`replay.candidate`, :mod:`replay.play`): a cell
-has the figures that ``compare`` gives for its policy, bound and clock.
+The lanes, the loop and the sums are those of ``replay compare`` (:mod:`replay.comparison.candidate`,
+:mod:`replay.comparison.play`): a cell has the figures that ``compare`` gives for its policy, bound and clock.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replay.candidate import Builder, Candidate
+from replay.comparison.candidate import Builder, Candidate
+from replay.comparison.play import play
+from replay.declare.semantics import parse_routes
 from replay.errors import InputError
-from replay.play import play
-from replay.semantics import parse_routes
-from replay.spec import parse
+from replay.spec.grammar import parse
 from replay.sweep.cell import Cell, clock_key, failed, package_version, rows_of, trace_hash
 from replay.sweep.file import at_places, lay_out
 from replay.sweep.plan import Pass

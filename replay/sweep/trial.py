@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from replay.bound import Bound
-from replay.candidate import Builder, refusal
+from replay.arena.bound import Bound
+from replay.comparison.candidate import Builder, refusal
+from replay.declare.semantics import Routes
 from replay.errors import InputError
-from replay.price import asks_budget, with_price
-from replay.resolve import resolve
-from replay.semantics import Routes
-from replay.spec import PolicySpec
+from replay.learning.price import asks_budget, with_price
+from replay.prepare.training import teach
+from replay.spec.grammar import PolicySpec
+from replay.spec.resolve import resolve
 from replay.sweep.file import File, at_places
-from replay.training import teach
 
 
 @dataclass

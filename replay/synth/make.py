@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from replay import __version__
-from replay.router import route, weights
+from replay.router.rule import route, weights
 from replay.synth.arena import Arena
 from replay.synth.luck import Luck, find_keep, find_noise
 from replay.synth.recipe import Recipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from replay.errors import InputError
-from replay.spec import Part, PolicySpec, parse
+from replay.spec.grammar import Part, PolicySpec, parse
 
 KINDS = ("read-ahead", "gates", "eviction", "router settings", "draft retention")
 _FIELDS = ("read_ahead", "gates", "evict", "router", "retention")

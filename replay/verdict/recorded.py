@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from replay import retain
 from replay.errors import InputError
-from replay.recording import recorded_tally
-from replay.resolve import recorded_text, unknown_recorded
+from replay.ledger.recording import recorded_tally
+from replay.spec.resolve import recorded_text, unknown_recorded
 from replay.trace import Trace
 from replay.verdict.alike import Outputs, compare_outputs
 from replay.verdict.session import FIGURES, gather

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.bound import Bound
-from replay.bound import resolve as resolve_bound
-from replay.candidate import Builder, Candidate, refusal
+from replay.arena.bound import Bound
+from replay.arena.bound import resolve as resolve_bound
+from replay.clock.timing import ClockParams, load_clock
+from replay.comparison.candidate import Builder, Candidate, refusal
+from replay.comparison.parting import REROUTED, biased
+from replay.comparison.play import Progress, play
+from replay.comparison.provenance import learned_notes, price_notes
+from replay.comparison.trust import unsized
+from replay.declare.semantics import RECORDED_ROUTES, Routes, Semantics
 from replay.errors import InputError
-from replay.parting import REROUTED, biased
-from replay.play import Progress, play
-from replay.provenance import learned_notes, price_notes
-from replay.resolve import same_by_construction
-from replay.semantics import RECORDED_ROUTES, Routes, Semantics
-from replay.spec import PolicySpec, parse_all
-from replay.timing import ClockParams, load_clock
+from replay.spec.grammar import PolicySpec, parse_all
+from replay.spec.resolve import same_by_construction
 from replay.trace import Trace
-from replay.trust import unsized
 from replay.verdict.ladder import Step, changed, ladder
 from replay.verdict.paired import figures_of
 from replay.verdict.pool import pooled

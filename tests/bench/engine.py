@@ -24,19 +24,19 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from replay.bound import resolve as resolve_bound
-from replay.candidate import DEFAULT_SPECS, Builder, choose
-from replay.chunk import prepare
-from replay.comparison import compare
-from replay.grid import parse_grid
-from replay.lane import combine
-from replay.play import tables_for
-from replay.semantics import RECORDED_ROUTES, Semantics
-from replay.survey import survey
+from replay.arena.bound import resolve as resolve_bound
+from replay.clock.timing import ClockParams
+from replay.comparison.candidate import DEFAULT_SPECS, Builder, choose
+from replay.comparison.comparison import compare
+from replay.comparison.play import tables_for
+from replay.declare.semantics import RECORDED_ROUTES, Semantics
+from replay.lane.lane import combine
+from replay.prepare.chunk import prepare
+from replay.survey.grid import parse_grid
+from replay.survey.survey import survey
 from replay.sweep.plan import Pass, plan_study
 from replay.sweep.study import read_study
 from replay.sweep.task import play_pass
-from replay.timing import ClockParams
 from replay.trace import Trace, open_trace
 from replay.trace.cut import cut
 from tests.bench.made import write
@@ -263,8 +263,8 @@ RUNS = 3
 
 PEAK = """
 import sys
-from replay.comparison import compare
-from replay.timing import ClockParams
+from replay.comparison.comparison import compare
+from replay.clock.timing import ClockParams
 from replay.trace import open_trace
 compare(open_trace(sys.argv[1]), grid=(), clock=ClockParams(), threads=2)
 with open("/proc/self/status") as status:

@@ -22,18 +22,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.bound import Bound
-from replay.chunk import Demand, Prepared, prepare
-from replay.depth import StackLane
+from replay.arena.bound import Bound
+from replay.arena.partition import plan_slots
+from replay.declare.semantics import Semantics
 from replay.engine.frame import MISSES
-from replay.grouping import Grouping
-from replay.lane import Lane
-from replay.lookahead import foresee
-from replay.partition import plan_slots
-from replay.resolve import Resolved, resolve
-from replay.semantics import Semantics
-from replay.shape import Shape
-from replay.spec import parse
+from replay.lane.lane import Lane
+from replay.lane.shape import Shape
+from replay.ledger.grouping import Grouping
+from replay.prepare.chunk import Demand, Prepared, prepare
+from replay.prepare.lookahead import foresee
+from replay.spec.grammar import parse
+from replay.spec.resolve import Resolved, resolve
+from replay.survey.depth import StackLane
 
 LAYERS, EXPERTS, TOP_K, SLOTS = 48, 512, 10, 4326
 WINDOWS = 64  # of a chunk, as the reader cuts them

@@ -215,7 +215,7 @@ def write_trace(folder: Path, data: bytes) -> Path | None:
 def replay_trace(folder: Path, data: bytes) -> None:
     """Read a trace of chosen values, and replay it where it is read."""
     from reliability.targets import _all_of
-    from replay.comparison import compare
+    from replay.comparison.comparison import compare
     from replay.trace import open_trace
     from replay.trace.look import look
 
@@ -274,7 +274,7 @@ TEXTS = (
 
 def spec_of(pick: Choices) -> str:
     """A spec of known names, their options, and now and then something else."""
-    from replay.spec import declaration, names
+    from replay.spec.grammar import declaration, names
 
     parts = []
     for _ in range(1 + pick.number(3)):
@@ -291,9 +291,9 @@ def spec_of(pick: Choices) -> str:
 def replay_specs(folder: Path, data: bytes) -> None:
     """Parse specs, and replay the tiny trace with them."""
     from reliability.targets import _trace
-    from replay.comparison import compare
-    from replay.semantics import routes_of, semantics_of
-    from replay.spec import parse
+    from replay.comparison.comparison import compare
+    from replay.declare.semantics import routes_of, semantics_of
+    from replay.spec.grammar import parse
     from replay.trace import open_trace
 
     pick = Choices(data)
@@ -316,13 +316,13 @@ def replay_specs(folder: Path, data: bytes) -> None:
 
 def read_options(folder: Path, data: bytes) -> None:
     """Texts of the command line, one after another."""
-    from replay.bound import parse_slots
-    from replay.grid import parse_grid
+    from replay.arena.bound import parse_slots
+    from replay.clock.timing import ClockParams
+    from replay.comparison.sensitivity import parse_grid as clocks
+    from replay.declare.semantics import parse_prefill, parse_routes, parse_start
     from replay.retain import parse as retention
-    from replay.semantics import parse_prefill, parse_routes, parse_start
-    from replay.sensitivity import parse_grid as clocks
-    from replay.switches import spec_from_switches
-    from replay.timing import ClockParams
+    from replay.spec.switches import spec_from_switches
+    from replay.survey.grid import parse_grid
     from replay.units import parse_bytes, parse_share, parse_time_us
 
     text = data.decode("utf-8", "replace")

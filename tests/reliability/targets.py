@@ -285,20 +285,20 @@ def _small(read: Callable[[Path], Any]) -> Callable[[Path, bytes], Any]:
 
 
 def _budget(path: Path) -> Any:
-    from replay.bound import read_budget
+    from replay.arena.bound import read_budget
 
     return read_budget(path, np.zeros((3, 8), np.uint8))
 
 
 def _clock(path: Path) -> Any:
-    from replay.timing import load_clock, load_verify
+    from replay.clock.timing import load_clock, load_verify
 
     load_verify(path)
     return load_clock(path)
 
 
 def _specs(path: Path) -> Any:
-    from replay.spec import parse_all
+    from replay.spec.grammar import parse_all
 
     return parse_all([f"@{path}"])
 

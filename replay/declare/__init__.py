@@ -1,0 +1,1 @@
+"""What a policy, its queue and a run's semantics declare of themselves."""

@@ -1,0 +1,1 @@
+"""What gates learn before a run: labelled candidates, fitted files, prices that meet a budget."""
