@@ -54,7 +54,7 @@ def test_whole_numbers_of_numpy_are_numbers(trace: replay.Trace) -> None:
         assert run.summary == plain.summary and run.info["command"][-1].count("160") == 1
 
 
-@pytest.mark.parametrize("odd", ODD, ids=str)
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
 def test_every_other_function(odd: Any, tmp_path: Path) -> None:
     for function in (replay.open, replay.load):
         assert refused(function, odd).startswith("path: expected a path, found ")

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -151,6 +152,23 @@ def test_the_command_and_its_files(cli: Cli, tmp_path: Path) -> None:
     assert json.loads(again.out)["run"]["cost"] == info["cost"]
 
 
+def test_files_that_compare_would_refuse_are_not_named_as_the_next_step(cli: Cli, tmp_path: Path) -> None:
+    shape = ("--layers", 2, "--experts", 16, "--top-k", 2, "--sessions", 4, "--windows", 8, "--prompt", 40)
+    assert cli("synth", tmp_path / "t", *shape).code == 0
+    common = ("budget", tmp_path / "t", "--train", "0-1", "--score", "2-3")
+    narrow = cli(*common, "--slots", "50%", "--phase", "decode", "--out", tmp_path / "narrow")
+    assert narrow.code == 0 and "next:" not in narrow.err
+    assert "note       prefill windows want up to 16 experts at once of layer" in narrow.err
+    for out, more in (("roomy", ("--slots", "100%", "--phase", "decode")), ("all", ("--slots", "100%"))):
+        roomy = cli(*common, *more, "--out", tmp_path / out)
+        assert roomy.code == 0 and "prefill windows want" not in roomy.err
+    file = tmp_path / "narrow" / "transfer.toml"
+    refused = cli("compare", tmp_path / "t", "--scope", "layer", "--budget", file, "-p", "none+lru")
+    assert refused.code == 2 and "cannot hold one event" in refused.err
+    said = roomy.err.splitlines()[-1].removeprefix("next: replay ")
+    assert cli(*shlex.split(said), "--no-curves").code == 0, said
+
+
 def test_the_chart_shows_the_table(tmp_path: Path) -> None:
     from replay.plot.layer_slots import plot_layer_slots
 
@@ -192,10 +210,13 @@ def test_refusals(change: dict, reason: str, tmp_path: Path) -> None:
     [
         (None, "No such file or directory; give a file that `replay budget` wrote"),
         ("slots = [[", "not TOML"),
-        ("x = 1", "slots: expected 1 lists, one a size class of this trace, found none"),
+        ("x = 1", "a number for each layer (3), such as slots = [[8, 8, ..]]; found none"),
+        ("slots = [3, 3]", "expected a list for each size class of this trace (1)"),
+        ("slots = [3]", "found 1 entries that are no lists"),
+        ("slots = 3", "found none"),
         (
             "slots = [[3, 3, 3], [1, 1, 1]]",
-            "expected 1 lists, one a size class of this trace, found 2 entries",
+            "found 2 lists",
         ),
         ("slots = [[3, 3]]", "slots of class 0: 2 figures for this trace's 3 layers"),
         ("slots = [[3, 3, 0]]", "slots of class 0, layer 2: expected a whole number of at least 1, found 0"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from replay.arena.partition import Plan, plan_bytes, plan_slots
 from replay.document import read_toml
 from replay.errors import InputError
 from replay.units import format_bytes, parse_bytes, parse_share
+
+T = TypeVar("T")
 
 _WHOLE = re.compile(r"[0-9]{1,15}")
 
@@ -127,6 +129,14 @@ def from_share(share: float, classes: NDArray[np.uint8], origin: str) -> Bound:
     return Bound(tuple(_nearest(int(n) * share) for n in class_sizes(classes)), None, origin)
 
 
+def _named(option: str, parse: Callable[[str], T], text: str) -> T:
+    """Parse an option's value; what is wrong with it begins with the option."""
+    try:
+        return parse(text)
+    except InputError as problem:
+        raise InputError(f"{option}: {problem}") from None
+
+
 def parse_slots(text: str, classes: NDArray[np.uint8]) -> Bound:
     """Read ``--slots``: ``4326``, ``100,20`` (one figure a class) or ``17.6%`` of the experts.
 
@@ -137,7 +147,7 @@ def parse_slots(text: str, classes: NDArray[np.uint8]) -> Bound:
     """
     count = len(class_sizes(classes))
     if text.strip().endswith("%"):
-        bound = from_share(parse_share(text), classes, f"--slots {text}")
+        bound = from_share(_named("--slots", parse_share, text), classes, f"--slots {text}")
         if min(bound.slots or (0,)) < 1:
             raise InputError(f"--slots {text}: leaves a size class without a slot; give a larger share")
         return bound
@@ -158,7 +168,7 @@ def parse_slots(text: str, classes: NDArray[np.uint8]) -> Bound:
 
 def parse_budget(text: str) -> Bound:
     """Read ``--bytes``: a size such as ``4000MiB``; an arena of none is refused."""
-    size = parse_bytes(text)
+    size = _named("--bytes", parse_bytes, text)
     if size < 1:
         raise InputError(f"--bytes {text}: an arena holds at least 1 byte; give a size such as 4000MiB")
     return Bound(None, size, f"--bytes {text}")
@@ -200,9 +210,13 @@ def read_budget(path: Path, classes: NDArray[np.uint8]) -> Bound:
     table = given.get("slots")
     count, layers = len(class_sizes(classes)), len(classes)
     if not isinstance(table, list) or len(table) != count or not all(isinstance(row, list) for row in table):
-        found = f"{len(table)} entries" if isinstance(table, list) else "none"
+        found = "none"
+        if isinstance(table, list):
+            nested = all(isinstance(row, list) for row in table)
+            found = f"{len(table)} lists" if nested else f"{len(table)} entries that are no lists"
         raise InputError(
-            f"{path}: slots: expected {count} lists, one a size class of this trace, found {found}"
+            f"{path}: slots: expected a list for each size class of this trace ({count}), in it a number for each "
+            f"layer ({layers}), such as slots = [[8, 8, ..]]; found {found}"
         )
     for c, row in enumerate(table):
         where = f"{path}: slots of class {c}"

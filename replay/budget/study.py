@@ -122,6 +122,7 @@ def study(
     arenas |= {name: ("layer", bounds[name]) for name in ("transfer", "optimum")}
     scores = pl.concat([_scores(name, each, ways, arenas, threads, progress) for name, each in parts.items()])
     exact = points > int((members(trace.classes) - low).max())
+    too_wide = _prefill_too_wide(trace, ways, phase, splits["transfer"])
     info = {
         "command": command_line(),
         "versions": versions(),
@@ -139,7 +140,8 @@ def study(
         "clock": None if ways.clock is None else ways.clock.as_dict(),
         "points": "every capacity" if exact else f"{points} capacities a layer, straight lines between",
         "cost": {name: sum(map(total, costs, each)) for name, each in splits.items()},
-        "notes": _notes(splits, bound, costs),
+        "playable": not too_wide,
+        "notes": [*_notes(splits, bound, costs), *too_wide],
     }
     return Study(_layers(splits, costs, low), scores, bounds, info)
 
@@ -177,6 +179,22 @@ def _refuse_narrow(bound: Bound, low: NDArray[np.int64], phase: str) -> None:
                 f"--slots: {slots}{of_class} cannot hold the widest event of every layer; expected at least "
                 f"{needs.sum()}{other}"
             )
+
+
+def _prefill_too_wide(trace: Trace, ways: Ways, phase: str, split: NDArray[np.int64]) -> list[str]:
+    """Say that prefill windows, left out here, want more of a layer than it got: other commands play them."""
+    if phase == "all" or not trace.windows.prefill.any():
+        return []
+    short = widest([trace], ways) - split
+    if short.max() <= 0:
+        return []
+    c, layer = np.unravel_index(int(short.argmax()), short.shape)
+    held = int(split[c, layer])
+    return [
+        f"prefill windows want up to {held + int(short[c, layer])} experts at once of layer {layer}, where transfer "
+        f"leaves {held}: compare plays them too, and refuses these files on this trace; give more --slots, or "
+        "--phase all"
+    ]
 
 
 def _notes(splits: dict[str, Any], bound: Bound, costs: Sequence[Any]) -> list[str]:

@@ -1,5 +1,6 @@
 """``replay budget``: slots by layer from one policy's hit curves, scored on other sessions."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,9 +117,12 @@ def _print(found: "Study", trace: Path, out: Path | None, quiet: bool, as_json: 
         typer.echo("", err=True)
         if out is None:
             typer.echo("next: --out DIR writes the budget files and the chart", err=True)
+        elif not found.info["playable"]:
+            typer.echo(f"written to {out}", err=True)
         else:
-            command = f"replay compare {trace} --scope layer --budget {out / 'transfer.toml'}"
-            typer.echo(f"next: {command} -p '{found.info['policy']}'", err=True)
+            files = [shlex.quote(str(each)) for each in (trace, out / "transfer.toml")]
+            command = f"replay compare {files[0]} --scope layer --budget {files[1]}"
+            typer.echo(f"next: {command} -p {shlex.quote(found.info['policy'])}", err=True)
 
 
 def _heading(found: "Study") -> list[str]:

@@ -1,5 +1,6 @@
 """``replay calibrate``: how likely a candidate is to be selected, learned from traces."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -176,7 +177,7 @@ def _next(found: "Lesson", trace: Path, out: Path | None) -> list[str]:
         return [*lines, "\nnext: --out FILE keeps q for the gate calibrated"]
     held, spec = found.held_out_of(0), found.spec.text
     only = f" --sessions {held}" if held else ""
-    return [
-        *lines,
-        f"\nwritten to {out}\nnext: replay frontier {trace} -p '{spec}+calibrated:q={out}'{only} --out DIR",
-    ]
+    learned = (
+        f"replay frontier {shlex.quote(str(trace))} -p {shlex.quote(f'{spec}+calibrated:q={out}')}{only}"
+    )
+    return [*lines, f"\nwritten to {out}\nnext: {learned} --out DIR"]

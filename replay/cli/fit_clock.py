@@ -1,6 +1,7 @@
 """``replay fit-clock``: clock parameters from what a trace recorded of time."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +48,8 @@ def fit_clock(
         for note in found.notes:
             typer.echo(f"replay: note: {note}", err=True)
         if out is not None:
-            typer.echo(f"\nwritten to {out}\nnext: replay compare {path} --clock {out}", err=True)
+            files = [shlex.quote(str(each)) for each in (path, out)]
+            typer.echo(f"\nwritten to {out}\nnext: replay compare {files[0]} --clock {files[1]}", err=True)
 
 
 def _print(found: "ClockFit") -> None:

@@ -1,5 +1,6 @@
 """``replay policies``: every policy, what it reads and needs, and the engine's switches for it."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,7 +90,7 @@ def _list(trace: "Trace | None", as_json: bool) -> None:
     if trace is None:
         typer.echo("\nnext: replay policies TRACE says what a trace has for each")
     else:
-        typer.echo(f"\nnext: replay compare {trace.path} -p SPEC -p SPEC --out DIR")
+        typer.echo(f"\nnext: replay compare {shlex.quote(str(trace.path))} -p SPEC -p SPEC --out DIR")
 
 
 def _row(policy: "Policy", trace: "Trace | None") -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """``replay sweep``: traces x policies x bounds x clocks x seeds, on this machine or on a Dask cluster."""
 
+import shlex
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -232,4 +233,5 @@ def _print(counts: dict[str, int], plan: "Plan", out: Path, quiet: bool, as_json
     else:
         typer.echo(_line(counts))
     if not quiet:
-        typer.echo(f'next: replay query {out} "select * from cells"', err=True)  # noqa: S608 (shown, not run)
+        place = shlex.quote(str(out))
+        typer.echo(f'next: replay query {place} "select * from cells"', err=True)  # noqa: S608 (shown, not run)

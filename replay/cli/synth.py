@@ -1,6 +1,7 @@
 """``replay synth``: make a trace of a stated shape, popularity, reuse, drift and predictor error."""
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -79,4 +80,4 @@ def synth(
         typer.echo(json.dumps(asdict(made), indent=1))
         return
     typer.echo(f"{made.path}: {made.windows} windows, {made.rows} rows")
-    typer.echo(f"next: replay info {made.path}")
+    typer.echo(f"next: replay info {shlex.quote(str(made.path))}")

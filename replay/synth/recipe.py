@@ -94,7 +94,8 @@ class Recipe:
                 low, high = _SPANS[each.name]
                 if not low <= value <= high:
                     flag = each.name.replace("_", "-")
-                    raise InputError(f"--{flag}: expected {low:.15g} to {high:.15g}, found {value:.15g}")
+                    ends = [f"{end:.15g}" if isinstance(end, float) else str(end) for end in (low, high)]
+                    raise InputError(f"--{flag}: expected {ends[0]} to {ends[1]}, found {value}")
         if self.top_k >= self.experts:
             raise InputError(
                 f"--top-k: expected fewer picks than the {self.experts} experts, found {self.top_k}"

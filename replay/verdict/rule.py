@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from replay.units import counted
+
 if TYPE_CHECKING:
     from replay.verdict.paired import Figure
 
@@ -56,7 +58,7 @@ def decide(figures: Sequence[Figure], sessions: int, differing: Sequence[str] = 
     if reasons:
         return REJECTED, reasons
     if sessions < FEWEST:
-        return INCONCLUSIVE, [f"{sessions} sessions; at least {FEWEST} are needed"]
+        return INCONCLUSIVE, [f"{counted(sessions, 'session')}; at least {FEWEST} are needed"]
     name = next((each for each in DECIDING if each in by_name and not by_name[each].zero), None)
     if name is None:
         return INCONCLUSIVE, ["both sides are equal in every session"]
