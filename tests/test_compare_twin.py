@@ -8,6 +8,7 @@ import pytest
 from slow.arena import ArenaTooSmall
 from slow.clock import COUNTS as TIMES
 from slow.clock import clock_slow
+from slow.evict.static import runs_of
 from slow.make import Case, draw_case, write
 from slow.result import COUNTERS
 from slow.twin import replay_slow
@@ -79,8 +80,8 @@ def sessions_exist(case: Case) -> bool:
     """Whether the training sessions of ``static`` are in the trace."""
     if case.spec.evict != "static":
         return True
-    first, _, last = str(case.spec.evict_options["train"]).removeprefix("sessions/").partition("-")
-    return any(int(first) <= w.session <= int(last or first) for w in case.trace.windows)
+    there = {window.session for window in case.trace.windows}
+    return all(there & run for run in runs_of(str(case.spec.evict_options["train"])))
 
 
 def routes_served(case: Case) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from slow import evict as slow_evict
 from slow.arena import ArenaTooSmall
+from slow.evict.static import wanted_counts
 from slow.make import Case, draw_case
 from slow.result import COUNTERS as SLOW_COUNTERS
 from slow.trace import SlowTrace
@@ -105,15 +106,10 @@ def table(trace: SlowTrace, mapping, dtype):
     return np.array([[mapping[la, e] for e in range(trace.experts)] for la in range(trace.layers)], dtype)
 
 
-def wanted_counts(trace: SlowTrace, first: int, last: int):
-    """Events of the sessions from first to last that wanted each expert, as an array by key number."""
-    counts = np.zeros((trace.layers, trace.experts), np.int64)
-    for w, window in enumerate(trace.windows):
-        if first <= window.session <= last:
-            for layer in range(trace.layers):
-                wanted = {e for row in range(window.rows) for e in trace.picks[w, row, layer]}
-                counts[layer, sorted(wanted)] += 1
-    return counts.ravel()
+def learned(trace: SlowTrace, train: str):
+    """Events of the training sessions that wanted each expert, as an array by key number."""
+    counts = wanted_counts(trace, train)
+    return np.array([counts[la, e] for la in range(trace.layers) for e in range(trace.experts)], np.int64)
 
 
 def future_of(trace: SlowTrace, lane: Lane):
@@ -172,7 +168,7 @@ def make_lane(case: Case, **keep) -> Lane:
     lane = Lane(shape, plan, policy, semantics, routes, used, clock=clock_of(case), **keep)
     training = lane.steps.training(lane.policy.values[case.spec.evict])
     if training is not None:
-        lane.steps.learn(lane.memory, wanted_counts(trace, *training.sessions))
+        lane.steps.learn(lane.memory, learned(trace, case.spec.evict_options["train"]))
     if lane.looks_ahead:
         lane.foresee(future_of(trace, lane))
     if start == "recorded":

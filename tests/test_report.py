@@ -335,10 +335,9 @@ def test_several_routes_are_kept_apart() -> None:
 def test_a_recorded_row_with_unknown_counters() -> None:
     run = made_run(("none+lru", "recorded"))
     unknown = ["lookups", "hits", "dropped"]
-    for name in ("layers", "windows"):
-        table = getattr(run, name)
-        blank = pl.when(pl.col("policy") == "recorded").then(None).otherwise(pl.col(unknown)).name.keep()
-        setattr(run, name, table.with_columns(blank))
+    blank = pl.when(pl.col("policy") == "recorded").then(None).otherwise(pl.col(unknown)).name.keep()
+    run.layers = run.layers.with_columns(blank)
+    run.by_window = WindowTable(run.windows.with_columns(blank))
     run.curves = run.curves.filter(pl.col("policy") != "recorded") if run.curves is not None else None
     for each in ("lookups", "hits", "hit_ratio", "adjusted_hit_ratio"):
         run.summary[1][each] = None

@@ -51,7 +51,7 @@ def test_few_sessions_have_none() -> None:
     assert differences(Subject(run_of(7))) == {}
     assert differences(Subject(run_of(8))) != {}
     old = run_of(9)
-    old.windows = old.windows.drop("tokens")
+    old.by_window = WindowTable(old.windows.drop("tokens"))
     assert differences(Subject(old)) == {}
 
 

@@ -136,6 +136,7 @@ def _batches(file: Path, flushes: int | None = None) -> Iterator[pa.RecordBatch]
         while flushes is None or count < flushes:
             try:
                 batch = stream.read_next_batch()
+                batch.validate(full=True)  # offsets that point nowhere would end the process
             except (
                 StopIteration,
                 pa.ArrowException,

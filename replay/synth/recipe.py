@@ -94,8 +94,7 @@ class Recipe:
                 low, high = _SPANS[each.name]
                 if not low <= value <= high:
                     flag = each.name.replace("_", "-")
-                    ends = [f"{end:.15g}" if isinstance(end, float) else str(end) for end in (low, high)]
-                    raise InputError(f"--{flag}: expected {ends[0]} to {ends[1]}, found {value}")
+                    raise InputError(f"--{flag}: expected {low} to {high}, found {value}")
         if self.top_k >= self.experts:
             raise InputError(
                 f"--top-k: expected fewer picks than the {self.experts} experts, found {self.top_k}"

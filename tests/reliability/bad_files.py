@@ -39,11 +39,11 @@ NOT_THERE: dict[str, Edit] = {
 }
 
 BUDGETS: dict[str, tuple[Edit, str]] = {
-    "empty": (_text(""), "slots: expected 1 lists"),
+    "empty": (_text(""), "slots: expected a list for each size class"),
     "not TOML": (_text("slots = [["), "not TOML"),
-    "slots a number": (_text("slots = 9"), "expected 1 lists"),
-    "slots a flat list": (_text("slots = [3, 3, 3]"), "expected 1 lists"),
-    "two classes": (_text("slots = [[3, 3, 3], [1, 1, 1]]"), "found 2 entries"),
+    "slots a number": (_text("slots = 9"), "expected a list for each size class"),
+    "slots a flat list": (_text("slots = [3, 3, 3]"), "expected a list for each size class"),
+    "two classes": (_text("slots = [[3, 3, 3], [1, 1, 1]]"), "found 2 lists"),
     "a layer short": (_text("slots = [[3, 3]]"), "2 figures for this trace's 3 layers"),
     "a layer too many": (_text("slots = [[3, 3, 3, 3]]"), "4 figures"),
     "no slot": (_text("slots = [[3, 0, 3]]"), "layer 1"),

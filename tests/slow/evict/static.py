@@ -11,12 +11,18 @@ from .base import Context, Eligible
 from .lru import Lru
 
 
-def wanted_counts(trace: SlowTrace, train: str) -> Counter[Key]:
-    """Events of the sessions of ``sessions/A-B/C/..`` that wanted each expert, over all rows as recorded."""
-    taught: set[int] = set()
+def runs_of(train: str) -> list[set[int]]:
+    """Sessions of every run of ``sessions/A-B/C/..``."""
+    runs = []
     for run in train.removeprefix("sessions/").split("/"):
         first, _, last = run.partition("-")
-        taught |= set(range(int(first), int(last or first) + 1))
+        runs.append(set(range(int(first), int(last or first) + 1)))
+    return runs
+
+
+def wanted_counts(trace: SlowTrace, train: str) -> Counter[Key]:
+    """Events of the sessions of ``sessions/A-B/C/..`` that wanted each expert, over all rows as recorded."""
+    taught = set().union(*runs_of(train))
     counts: Counter[Key] = Counter()
     for index, window in enumerate(trace.windows):
         if window.session in taught:
